@@ -11,6 +11,7 @@ import zlib
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from narrative_twins.stories.books.book import printable_name
 from narrative_twins.stories.books.html import NotWellFormed, parse_html, parse_xml
 
 MAX_MEMBERS = 10_000
@@ -20,8 +21,7 @@ MAX_MEMBER = 32_000_000
 MAX_UNPACKED = 64_000_000
 """Bytes of all files of an archive that are unpacked."""
 
-_DIRECTORY = 8_000_000  # bytes of the list of files, of which each takes 46 and its name
-_END = struct.Struct("<4s4H2LH")
+_ENTRY = b"PK\1\2"  # the beginning of an entry in the list of files
 _ERRORS = (
     ValueError,
     RuntimeError,
@@ -42,19 +42,17 @@ class Archive:
     """
 
     def __init__(self, data: bytes) -> None:
-        try:
-            _check_directory(data)
-            self._zip = zipfile.ZipFile(io.BytesIO(data))
-        except _ERRORS as error:
-            raise ValueError(
-                f"is not a complete ZIP archive inside ({error}); get it again"
-            ) from None
-        members = self._zip.infolist()
-        if len(members) > MAX_MEMBERS:
+        # Counted before the list of files is read, which could fill the memory.
+        if data.count(_ENTRY) > MAX_MEMBERS:
             raise ValueError(
                 f"has more than {MAX_MEMBERS:,} files inside; remove those that are not of the book"
             )
-        self._members = {info.filename: info for info in members}
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(data))
+        except _ERRORS as error:
+            problem = f"is not a complete ZIP archive inside ({error}); get it again"
+            raise ValueError(problem) from None
+        self._members = {info.filename: info for info in self._zip.infolist()}
         self._left = MAX_UNPACKED
 
     def __contains__(self, name: str) -> bool:
@@ -121,21 +119,7 @@ def inner_path(base: str, reference: str) -> tuple[str, str]:
     return name, unquote(parts.fragment)
 
 
-def shown_name(name: Any) -> str:
+def shown_name(name: str | None) -> str:
     """A name from an archive for messages: short, and without control characters."""
-    shown = "".join(char if char.isprintable() else "\ufffd" for char in str(name))
+    shown = printable_name(str(name))
     return shown if len(shown) <= 80 else f"{shown[:77]}..."
-
-
-def _check_directory(data: bytes) -> None:
-    """Raise a `ValueError` if the list of files is missing or too long to be read, before it is
-    read."""
-    at = len(data) - _END.size
-    if at < 0 or data[at : at + 4] != b"PK\5\6" or data[-2:] != b"\0\0":
-        at = data.rfind(b"PK\5\6", max(0, len(data) - _END.size - 65536))
-    end = data[at : at + _END.size] if at >= 0 else b""
-    if len(end) < _END.size:
-        raise ValueError("its end is missing")
-    is_of_64_bits = data[max(0, at - 20) : at].startswith(b"PK\6\7")
-    if _END.unpack(end)[5] > _DIRECTORY or is_of_64_bits:
-        raise ValueError(f"it has more than {MAX_MEMBERS:,} files inside")

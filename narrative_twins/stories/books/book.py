@@ -3,6 +3,7 @@ character spans; and how a book is made of the parts that a reader finds in a fi
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -96,7 +97,7 @@ def make_book(text: str, parts: Iterable[Part], title: str | None = None) -> Boo
     headings = [part for part in parts if part.kind == "heading"]
     names = [_words(text[slice(*part.span)]) for part in headings]
     last = {name: at for at, name in enumerate(names)}
-    found: list[_Draft] = []
+    found: list[tuple[Span | None, list[Span], set[int]]] = []
     run: list[Part] = []  # headings since the last paragraph
     is_open = broken = False  # in a chapter; after a marked break
     passed = 0  # headings so far
@@ -115,19 +116,19 @@ def make_book(text: str, parts: Iterable[Part], title: str | None = None) -> Boo
                     title = name
                     del run[0]
                 is_repeated = bool(run) and last[names[passed - 1]] >= passed
-                found.append(_Draft(_heading(run, is_repeated)))
+                found.append((_heading(run, is_repeated), [], set()))
                 run, is_open, broken = [], True, False
-            chapter = found[-1]
+            _, paragraphs, breaks = found[-1]
             if broken:
-                chapter.breaks.add(len(chapter.paragraphs))
+                breaks.add(len(paragraphs))
                 broken = False
-            chapter.paragraphs.append(part.span)
-    if len(found) > 1 and found[0].heading is None and _is_title_page(text, found[0].paragraphs):
+            paragraphs.append(part.span)
+    if len(found) > 1 and found[0][0] is None and _is_title_page(text, found[0][1]):
         del found[0]
     chapters = tuple(
-        Chapter(draft.heading, tuple(draft.paragraphs), frozenset(draft.breaks))
-        for draft in found
-        if draft.heading is None or _words(text[slice(*draft.heading)]) not in _LISTS
+        Chapter(heading, tuple(paragraphs), frozenset(breaks))
+        for heading, paragraphs, breaks in found
+        if heading is None or _words(text[slice(*heading)]) not in _LISTS
     )
     if not chapters:
         raise ValueError("has no text of a story; check that it is complete")
@@ -154,20 +155,17 @@ def is_verse(lines: Sequence[str], width: int | None = None) -> bool:
     return sum(free) * 4 >= len(free) * 3
 
 
+def printable_name(name: str) -> str:
+    """A file name for messages: not all are valid text, and terminals obey control characters."""
+    text = os.fsencode(name).decode("utf-8", "replace")
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
+
+
 def wrap_width(lengths: Iterable[int]) -> int:
     """The width to which the lines of a text seem to be wrapped, by their lengths: three quarters
     of the lines of prose come near to it."""
     ordered = sorted(lengths)
     return max(_SHORT, ordered[len(ordered) * 3 // 4] if ordered else 0)
-
-
-@dataclass
-class _Draft:
-    """A chapter while its paragraphs are found."""
-
-    heading: Span | None
-    paragraphs: list[Span] = field(default_factory=list)
-    breaks: set[int] = field(default_factory=set)
 
 
 def _is_title_page(text: str, paragraphs: Sequence[Span]) -> bool:

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from narrative_twins.stories.books.archive import Archive, inner_path
 from narrative_twins.stories.books.blocks import Block, book_of_blocks
 from narrative_twins.stories.books.book import Book
-from narrative_twins.stories.books.html import local_name
+from narrative_twins.stories.books.html import attribute, local_name
 
 _HEADING = re.compile(r"heading ?([1-9])")
 _BODY_LEVEL = 9  # the outline level of what is not a heading
+_MOST_BASES = 20  # styles that a style is based on, one by another; Word allows ten
 # Text that was moved or deleted, earlier styles, pictures with text of their own, and copies for
 # older programs.
 _SKIPPED = frozenset(
@@ -22,12 +23,12 @@ _LEFT_OUT = ("subtitle", "toc ", "table of figures", "index ")  # beginnings of 
 
 
 class _Style(NamedTuple):
-    """A style of paragraphs: its name in lower case, the style that it is based on, and its outline
-    level."""
+    """A style of paragraphs: its name in lower case, its outline level, and the id of the style
+    that it is based on."""
 
     name: str
-    base: str = ""
     level: int | None = None
+    base: str = ""
 
 
 def docx_book(data: bytes) -> Book:
@@ -40,17 +41,15 @@ def docx_book(data: bytes) -> Book:
             if relation.get("Type", "").endswith("/officeDocument"):
                 main = inner_path("", relation.get("Target", "").lstrip("/"))[0]
     if main not in archive:
-        raise ValueError(
-            f"is not a Word document: it has no {main} inside; if it is another ZIP archive, unpack"
-            " it"
-        )
+        problem = f"is not a Word document: it has no {main} inside"
+        raise ValueError(f"{problem}; if it is another ZIP archive, unpack it")
     styles_file = inner_path(main, "styles.xml")[0]
     styles = _styles(archive.xml(styles_file)) if styles_file in archive else {}
-    blocks: list[Block] = []
     title = ""
     if "docProps/core.xml" in archive:
         names = archive.xml("docProps/core.xml").iter("{http://purl.org/dc/elements/1.1/}title")
         title = next((" ".join(name.text.split()) for name in names if name.text), "")
+    blocks: list[Block] = []
     is_titled = False
     for lines, style, has_border in _paragraphs(archive.xml(main), styles):
         if not lines:
@@ -89,10 +88,10 @@ def _paragraphs(
         elif name == "p":
             pieces, style, has_border = [], _Style(""), False
         elif name == "pstyle":
-            key = _value(element)
-            style = styles.get(key) or _style(key)
+            key = attribute(element, "val")
+            style = styles.get(key) or _named(key)
         elif name == "outlinelvl":
-            style = style._replace(level=_level(_value(element)))
+            style = style._replace(level=_level(attribute(element, "val")))
         elif name in ("pbdr", "hr"):
             has_border = True
         elif name == "t":
@@ -101,7 +100,7 @@ def _paragraphs(
             pieces.append(" ")
         elif name == "nobreakhyphen":
             pieces.append("-")
-        elif name == "cr" or (name == "br" and _value(element, "type") in ("", "textWrapping")):
+        elif name == "cr" or (name == "br" and attribute(element, "type") in ("", "textWrapping")):
             pieces.append("\n")
 
 
@@ -110,33 +109,26 @@ def _styles(tree: Any) -> dict[str, _Style]:
     and has one."""
     found: dict[str, _Style] = {}
     for style in tree:
-        values = {local_name(element.tag): _value(element) for element in style.iter()}
-        if key := _value(style, "styleId"):
-            own = _style(values.get("name") or key)
+        values = {local_name(child.tag): attribute(child, "val") for child in style.iter()}
+        if key := attribute(style, "styleid"):
+            own = _named(values.get("name") or key)
             level = _level(values.get("outlinelvl", "")) if own.level is None else own.level
-            found[key] = _Style(own.name, values.get("basedon", ""), level)
-    done: set[str] = set()
-    for key in found:
-        chain: list[str] = []
-        while key in found and key not in done and found[key].level is None:
-            done.add(key)
-            chain.append(key)
-            key = found[key].base
-        for passed in chain:
-            found[passed] = found[passed]._replace(level=found[key].level if key in found else None)
-    return found
+            found[key] = _Style(own.name, level, values.get("basedon", ""))
+    return {key: style._replace(level=_inherited(style, found)) for key, style in found.items()}
 
 
-def _style(name: str) -> _Style:
+def _inherited(style: _Style, styles: Mapping[str, _Style]) -> int | None:
+    for _ in range(_MOST_BASES):
+        if style.level is not None or style.base not in styles:
+            break
+        style = styles[style.base]
+    return style.level
+
+
+def _named(name: str) -> _Style:
     """A style by its name alone."""
     heading = _HEADING.fullmatch(name.lower())
-    return _Style(name.lower(), level=int(heading[1]) - 1 if heading else None)
-
-
-def _value(element: Any, name: str = "val") -> str:
-    """An attribute, in whichever namespace."""
-    values = (value for key, value in element.items() if local_name(key) == name.lower())
-    return next(values, "")
+    return _Style(name.lower(), int(heading[1]) - 1 if heading else None)
 
 
 def _level(value: str) -> int | None:

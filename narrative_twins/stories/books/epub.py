@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from narrative_twins.stories.books.archive import Archive, inner_path, shown_name
 from narrative_twins.stories.books.blocks import Block, book_of_blocks
 from narrative_twins.stories.books.book import Book
-from narrative_twins.stories.books.html import NOT_THE_STORY, HtmlDocument, local_name
+from narrative_twins.stories.books.html import NOT_THE_STORY, HtmlDocument, attribute, local_name
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _NCX = "application/x-dtbncx+xml"
@@ -43,9 +43,8 @@ def epub_book(data: bytes) -> Book:
     it."""
     archive = Archive(data)
     if _CONTAINER not in archive:
-        raise ValueError(
-            f"is not an EPUB: it has no {_CONTAINER}; if it is another ZIP archive, unpack it"
-        )
+        problem = f"is not an EPUB: it has no {_CONTAINER}"
+        raise ValueError(f"{problem}; if it is another ZIP archive, unpack it")
     root = next(_all(archive.xml(_CONTAINER), "rootfile"), None)
     path = None if root is None else root.get("full-path")
     if not path:
@@ -61,7 +60,7 @@ def epub_book(data: bytes) -> Book:
     nav = next((item for item in items.values() if "nav" in item.properties), None)
     if nav is not None and nav.name in archive:
         for element in _all(archive.xml(nav.name), "nav"):
-            kinds = _attribute(element, "type").split()
+            kinds = attribute(element, "type").split()
             if "landmarks" in kinds:
                 left_out |= _left_out(nav.name, element, "a")
             elif "toc" in kinds and not entries:
@@ -113,9 +112,10 @@ def _left_out(base: str, tree: Any, tag: str) -> set[str]:
     """The documents that are not of the story, by the links of a guide or of landmarks."""
     found: set[str] = set()
     for link in _all(tree, tag):
-        kinds = {_GUIDE.get(kind, kind) for kind in _attribute(link, "type").lower().split()}
-        if kinds & NOT_THE_STORY and (entry := _entry(base, link.get("href", ""), "-", 1)):
-            found |= set() if entry.fragment else {entry.name}
+        kinds = {_GUIDE.get(kind, kind) for kind in attribute(link, "type").lower().split()}
+        entry = _entry(base, link.get("href", ""), "-", 1) if kinds & NOT_THE_STORY else None
+        if entry is not None and not entry.fragment:
+            found.add(entry.name)
     return found
 
 
@@ -153,22 +153,15 @@ def _check_protection(archive: Archive, names: set[str]) -> None:
     for data in _all(archive.xml(_ENCRYPTION), "encrypteddata"):
         methods = [element.get("Algorithm") for element in _all(data, "encryptionmethod")]
         targets = [element.get("URI", "") for element in _all(data, "cipherreference")]
-        if _FONT_METHODS.isdisjoint(methods[:1]):
-            if not names.isdisjoint(inner_path("", target)[0] for target in targets):
-                raise ValueError(
-                    "is encrypted (DRM), and can't be read; get it without copy protection"
-                )
+        is_font = not _FONT_METHODS.isdisjoint(methods[:1])
+        if not is_font and not names.isdisjoint(inner_path("", target)[0] for target in targets):
+            problem = "is encrypted (DRM), and can't be read"
+            raise ValueError(f"{problem}; get it without copy protection")
 
 
 def _all(tree: Any, name: str) -> Iterator[Any]:
     """All elements of a name in a tree, in lower case and without its namespace."""
     return (element for element in tree.iter() if local_name(element.tag) == name)
-
-
-def _attribute(element: Any, name: str) -> str:
-    """An attribute, with or without a namespace."""
-    values = (value for key, value in element.items() if local_name(key) == name)
-    return next(values, "")
 
 
 def _text(element: Any) -> str:

@@ -150,6 +150,12 @@ def local_name(name: str) -> str:
     return name.rpartition("}")[2].rpartition(":")[2].lower()
 
 
+def attribute(element: Any, name: str) -> str:
+    """An attribute by its name in lower case, in whichever namespace; empty if there is none."""
+    values = (value for key, value in element.items() if local_name(key) == name)
+    return next(values, "")
+
+
 class HtmlDocument:
     """The blocks of an HTML or XHTML document.
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from narrative_twins.extras import check_extra
 from narrative_twins.stories.books.book import Book
+from narrative_twins.stories.books.book import printable_name as printable_name
 from narrative_twins.stories.books.docx import docx_book
 from narrative_twins.stories.books.epub import epub_book
 from narrative_twins.stories.books.html import html_book, markdown_book
@@ -154,12 +155,6 @@ def decode(data: bytes) -> str:
         raise ValueError(
             f"is not UTF-8 at {where}; convert it, perhaps with `iconv -f {likely} -t UTF-8`"
         ) from None
-
-
-def printable_name(name: str) -> str:
-    """A file name for messages: not all are valid text, and terminals obey control characters."""
-    text = os.fsencode(name).decode("utf-8", "replace")
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def book_sentences(book: Book, splitter: Splitter | None = None) -> list[BookSentence]:
