@@ -6,10 +6,9 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -81,32 +80,35 @@ class Scored:
         values = self.compared(operation)
         return sorted(range(len(values)), key=lambda i: -values[i])[:k]
 
-    def shown(self, operations: str | Iterable[str] | None) -> list[str]:
-        """Names of operations to show as a list, all for None; a `ValueError` if there is none."""
-        names = [operations] if isinstance(operations, str) else operations
-        found = list(self.scores if names is None else names)
-        if not found:
-            raise ValueError("no operation to plot; name a scored operation, or use None for all")
-        return found
-
     def figure(
         self,
         path: str | os.PathLike[str] | None,
-        operations: Iterable[str],
+        operations: str | Iterable[str] | None,
         texts: Sequence[str],
         *,
         top: int,
         width: float,
+        notes: Iterable[str],
         **appearance: Any,
     ) -> Figure:
-        """A figure of the scores, see `StorySalience.plot` and `salience_figure`."""
+        """A figure of the scores, with a note on how they are compared; see `StorySalience.plot`
+        and `salience_figure`."""
         check_figure(path, width)
-        scores = {name: self.scores_of(name) for name in operations}
+        names = [operations] if isinstance(operations, str) else operations
+        scores = {name: self.scores_of(name) for name in (self.scores if names is None else names)}
+        if not scores:
+            raise ValueError("no operation to plot; name a scored operation, or use None for all")
         labelled = {name: self.highest(top, name) for name in scores}
+        appearance["notes"] = list(dict.fromkeys([*comparisons(scores), *notes]))
         figure = salience_figure(texts, self.windows, scores, labelled, width=width, **appearance)
         if path is not None:
             save_figure(figure, path)
         return figure
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Numbers of things as text, without those of which there are none."""
+    return ", ".join(f"{n:,} {unit}{'s' * (n > 1)}" for unit, n in counts.items() if n)
 
 
 def extract_length(count: int, k: int | None, share: float | None, default: float) -> int:
@@ -171,7 +173,18 @@ class StorySalience(Scored):
         Raises:
             ValueError: the data are not a result.
         """
-        story = _saved_story(data)
+        if not isinstance(data, Mapping):
+            raise ValueError(
+                f"this is not a result, but {type(data).__name__}; score the story first"
+            )
+        for key in ("sentences", "spans", "windows", "scores"):
+            if key not in data:
+                raise ValueError(f"this is not a result: it has no {key!r}; score the story first")
+        text = _text_of(data["sentences"], data["spans"])
+        try:
+            story = Story.parse({**data, "text": text})
+        except StoryError as error:
+            raise ValueError(error.problem) from None
         scores = saved_scores(data["scores"], len(story))
         context, cut = data.get("context_tokens"), data.get("cut_tokens", 0)
         approximate = data.get("approximate")
@@ -185,10 +198,8 @@ class StorySalience(Scored):
     def __repr__(self) -> str:
         best = ", ".join(str(index + 1) for index in self.highest(3))
         name = shortened(self.name, 60, both_ends=True)
-        return (
-            f"<StorySalience {name}: {self.extent}; most salient by {self.primary_operation}:"
-            f" {best}>"
-        )
+        by = self.primary_operation
+        return f"<StorySalience {name}: {self.extent}; most salient by {by}: {best}>"
 
     def _repr_html_(self) -> str:
         """The story in a notebook: shaded by the primary operation, with the scores of the sentence
@@ -238,8 +249,7 @@ class StorySalience(Scored):
     @property
     def extent(self) -> str:
         """The numbers of sentences and windows as text."""
-        counts = {"sentence": len(self), "window": len(self.windows)}
-        return ", ".join(f"{count:,} {unit}{'s' * (count > 1)}" for unit, count in counts.items())
+        return counted({"sentence": len(self), "window": len(self.windows)})
 
     @property
     def title(self) -> str:
@@ -291,12 +301,15 @@ class StorySalience(Scored):
     def descriptions(self, operation: str | None = None) -> list[str]:
         """For each sentence a line with its number, its rank by an operation, and its scores by all
         of them."""
-        name = self.primary_operation if operation is None else operation
-        lines = []
-        for i, rank in enumerate(self.rank(name)):
-            values = described({each: scores[i] for each, scores in self.scores.items()})
-            lines.append(f"Sentence {i + 1} of {len(self)}, rank {rank} by {name}: {values}")
-        return lines
+        name = operation or self.primary_operation
+        values = [
+            described(dict(zip(self.scores, scores, strict=True)))
+            for scores in zip(*self.scores.values(), strict=True)
+        ]
+        return [
+            f"Sentence {i} of {len(self)}, rank {rank} by {name}: {scores}"
+            for i, (rank, scores) in enumerate(zip(self.rank(name), values, strict=True), start=1)
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: sentences, spans, windows, scores, truncated, context_tokens, cut_tokens,
@@ -349,9 +362,8 @@ class StorySalience(Scored):
                 `.svg`.
             OSError: the file can't be written.
         """
-        names = self.shown(operations)
-        appearance = {"title": self.title, "notes": self.notes_on(names), "bare": bare}
-        return self.figure(path, names, self.sentences, top=top, width=width, **appearance)
+        appearance: dict[str, Any] = {"title": self.title, "notes": self.notes, "bare": bare}
+        return self.figure(path, operations, self.sentences, top=top, width=width, **appearance)
 
 
 def described(scores: Mapping[str, float]) -> str:
@@ -367,25 +379,13 @@ def truncation(context_tokens: int | None, cut_tokens: int) -> str:
     )
 
 
-Parameters = ParamSpec("Parameters")
-Returned = TypeVar("Returned")
-
-
-def _method_of_salience(
-    method: Callable[Concatenate[StorySalience, Parameters], Returned],
-) -> Callable[Concatenate[PlainResult, Parameters], Returned]:
-    @wraps(method)
-    def call(
-        self: PlainResult, /, *arguments: Parameters.args, **options: Parameters.kwargs
-    ) -> Returned:
-        return method(self.salience, *arguments, **options)
-
-    return call
+_SHOWN = ("compared", "rank", "top", "extract", "to_pandas", "plot", "_repr_html_")
 
 
 class PlainResult(dict[str, Any]):
-    """A dict like that of `StorySalience.to_dict`, with the methods of `StorySalience`. It is equal
-    to a plain dict with the same content, and is saved as JSON like one.
+    """A dict like that of `StorySalience.to_dict`, with the methods `compared`, `rank`, `top`,
+    `extract`, `to_pandas` and `plot` of `StorySalience`. It is equal to a plain dict with the same
+    content, and is saved as JSON like one.
 
     Attributes:
         index: index of the story in the input, counted from 0.
@@ -406,13 +406,13 @@ class PlainResult(dict[str, Any]):
         longer a result."""
         return StorySalience.from_dict(self, self.index)
 
-    compared = _method_of_salience(StorySalience.compared)
-    rank = _method_of_salience(StorySalience.rank)
-    top = _method_of_salience(StorySalience.top)
-    extract = _method_of_salience(StorySalience.extract)
-    to_pandas = _method_of_salience(StorySalience.to_pandas)
-    plot = _method_of_salience(StorySalience.plot)
-    _repr_html_ = _method_of_salience(StorySalience._repr_html_)
+    def __getattr__(self, name: str) -> Any:
+        if name in _SHOWN:
+            return getattr(self.salience, name)
+        raise AttributeError(f"a result has no attribute {name!r}")
+
+    def __dir__(self) -> Iterable[str]:
+        return [*super().__dir__(), *_SHOWN]
 
 
 def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
@@ -420,41 +420,27 @@ def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
     invalid."""
     if not isinstance(scores, Mapping):
         raise ValueError("'scores' does not have a list of numbers for each operation")
-    found = {}
     for name, values in scores.items():
-        if not isinstance(values, list | tuple) or not all(map(_is_finite, values)):
+        if not isinstance(values, list | tuple) or not all(
+            isinstance(value, int | float) and math.isfinite(value) for value in values
+        ):
             raise ValueError(f"the scores of {shown_value(name)} are not a list of finite numbers")
         if len(values) != count:
             raise ValueError(
                 f"there are {len(values)} scores of {shown_value(name)} for {count} unit(s)"
             )
-        found[str(name)] = list(values)
-    return found
+    return {str(name): list(values) for name, values in scores.items()}
 
 
-def _saved_story(data: Mapping[str, Any]) -> Story:
-    """The story of a saved result. Its text has the sentences at their `spans`, and spaces between
-    them. Raises `ValueError` if the data are not those of `StorySalience.to_dict`."""
-    if not isinstance(data, Mapping):
-        raise ValueError(f"this is not a result, but {type(data).__name__}; score the story first")
-    if missing := [key for key in ("sentences", "spans", "windows", "scores") if key not in data]:
-        raise ValueError(
-            f"this is not a result: it has no {', '.join(map(repr, missing))}; score the story"
-            " first"
-        )
+def _text_of(sentences: Any, spans: Any) -> str:
+    """The text with some sentences at some spans, and spaces between them. Raises `ValueError` if
+    the spans are not those of the sentences."""
     text = ""
     try:
-        for sentence, (start, stop) in zip(data["sentences"], data["spans"], strict=True):
+        for sentence, (start, stop) in zip(sentences, spans, strict=True):
             if not 0 <= start - len(text) <= _MAX_GAP or stop != start + len(sentence):
                 raise ValueError(f"{shown_value(sentence)} can't be at {start} to {stop}")
             text += " " * (start - len(text)) + sentence
     except (TypeError, ValueError) as error:
         raise ValueError(f"'spans' are not those of 'sentences': {error}") from None
-    try:
-        return Story.parse({**data, "text": text})
-    except StoryError as error:
-        raise ValueError(error.problem) from None
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    return text

@@ -144,7 +144,7 @@ GOOD = sample().to_dict()
     ("data", "problem"),
     [
         ([], "this is not a result, but list"),
-        ({"text": "Nadia ran."}, "this is not a result: it has no 'sentences', 'spans'"),
+        ({"text": "Nadia ran."}, "this is not a result: it has no 'sentences'"),
         (GOOD | {"sentences": ["Nadia ran.", 5, "A."]}, "'spans' are not those of 'sentences'"),
         (GOOD | {"sentences": ["Nadia ran.", "", "A."]}, "'' can't be at 14 to 24"),
         (GOOD | {"spans": [[0, 10]]}, "'spans' are not those"),

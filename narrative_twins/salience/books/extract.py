@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from narrative_twins.files import AtomicFile
 from narrative_twins.plots.style import one_line
-from narrative_twins.salience.books.units import Unit, UnitScores
-from narrative_twins.salience.result import extract_length
+from narrative_twins.salience.books.units import Unit
 from narrative_twins.stories.splitting import Span
 
 DEFAULT_SHARE = 1 / 10
@@ -19,7 +18,7 @@ FORMATS = {".txt": "text", ".md": "markdown"}
 """The formats of extracts by the suffix of the file."""
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
-_LIST = re.compile(r"^(\d+)([.)])|^([-+=])")
+_LIST = re.compile(r"^(\d+(?=[.)])|(?=[-+=]))")
 
 
 @dataclass(frozen=True)
@@ -71,9 +70,7 @@ class BookExtract:
         name = os.fspath(path)
         form = FORMATS.get(os.path.splitext(name)[1].lower())
         if form is None:
-            raise ValueError(
-                f"{name}: an extract is written as {', '.join(FORMATS)}; name such a file"
-            )
+            raise ValueError(f"{name}: an extract is written as {', '.join(FORMATS)}")
         with AtomicFile(name) as file:
             file.write(self.in_format(form))
 
@@ -82,45 +79,10 @@ class BookExtract:
         return self.to_markdown() if form == "markdown" else f"{self}\n"
 
 
-def extract(
-    title: str | None,
-    chapters: Sequence[Unit],
-    sentences: UnitScores,
-    operation: str | None = None,
-    k: int | None = None,
-    share: float | None = None,
-    words: int | None = None,
-) -> BookExtract:
-    """The extract of a book by an operation, from the scores of its sentences, see
-    `BookSalience.extract`."""
-    total = len(sentences.units)
-    if words is None:
-        budget = extract_length(total, k, share, DEFAULT_SHARE)
-        lengths = [1] * total
-    elif k is None and share is None:
-        budget = words
-        lengths = [len(unit.text.split()) for unit in sentences.units]
-    else:
-        raise ValueError("choose one length: a number of sentences, a share, or a number of words")
-    if budget < 1:
-        raise ValueError(f"an extract has at least 1 sentence or word, not {budget}")
-    chosen = _spread(sentences.windows, lengths, sentences.compared(operation), budget)
-    if not chosen:
-        raise ValueError(
-            f"no stretch of the book has a sentence for an extract of {words} words; allow more"
-        )
-    found = []
-    for chapter in chapters:
-        of_chapter = UnitScores.of_children(chapter.children).units
-        if units := tuple(unit for unit in of_chapter if unit.index in chosen):
-            found.append((chapter, units))
-    return BookExtract(title, tuple(found), total)
-
-
-def _spread(
+def spread(
     windows: Iterable[Span], lengths: Sequence[int], salience: Sequence[float], budget: int
 ) -> set[int]:
-    """The indices of the sentences of an extract, by their salience.
+    """The indices of the sentences of an extract, by their salience, spread over the book.
 
     At the end of each window, the share of the budget that may be used is the share of the book
     that has been passed. Windows that have no room for a sentence are joined to those after them,
@@ -147,6 +109,4 @@ def _spread(
 def _markdown(text: str) -> str:
     """Text on one line in which no character is markup."""
     escaped = _MARKS.sub(r"\\\1", one_line(text))
-    return _LIST.sub(
-        lambda found: f"{found[1]}\\{found[2]}" if found[1] else f"\\{found[3]}", escaped
-    )
+    return _LIST.sub(r"\1\\", escaped)

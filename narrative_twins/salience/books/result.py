@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrative_twins.plots.shades import MAX_SENTENCES, PALE_DARK, STRONG_DARK, shades
 from narrative_twins.plots.style import INK, PAGE, hex_color, one_line, shortened
-from narrative_twins.salience.books.extract import BookExtract, extract
+from narrative_twins.salience.books.extract import DEFAULT_SHARE, BookExtract, spread
 from narrative_twins.salience.books.units import (
     LEVELS,
     Level,
@@ -22,7 +22,7 @@ from narrative_twins.salience.books.units import (
     row_of,
 )
 from narrative_twins.salience.operations import comparisons
-from narrative_twins.salience.result import described
+from narrative_twins.salience.result import counted, described, extract_length
 from narrative_twins.stories.splitting import Span
 
 if TYPE_CHECKING:
@@ -92,10 +92,7 @@ class BookSalience:
     @property
     def extent(self) -> str:
         """The numbers of units as text."""
-        counts = {level: len(self.units(level)) for level in LEVELS}
-        return ", ".join(
-            f"{count:,} {level}{'s' * (count > 1)}" for level, count in counts.items() if count
-        )
+        return counted({level: len(self.units(level)) for level in LEVELS})
 
     @property
     def notes(self) -> list[str]:
@@ -193,8 +190,29 @@ class BookSalience:
             ValueError: sentences or the operation were not scored, several lengths are given, or
                 one is out of range.
         """
-        sentences = self._scored("sentence")
-        return extract(self.title, self.chapters, sentences, operation, k, share, words)
+        scored = self._scored("sentence")
+        lengths = [1] * len(scored.units)
+        if words is None:
+            budget = extract_length(len(lengths), k, share, DEFAULT_SHARE)
+        elif k is None and share is None:
+            budget, lengths = words, [len(unit.text.split()) for unit in scored.units]
+        else:
+            raise ValueError(
+                "choose a number of sentences, a share, or a number of words, not both"
+            )
+        if budget < 1:
+            raise ValueError(f"an extract has at least 1 sentence or word, not {budget}")
+        chosen = spread(scored.windows, lengths, scored.compared(operation), budget)
+        if not chosen:
+            raise ValueError(
+                f"no stretch of the book has a sentence for an extract of {words} words; allow more"
+            )
+        chapters = []
+        for chapter in self.chapters:
+            inside = UnitScores.of_children(chapter.children).units
+            if units := tuple(unit for unit in inside if unit.index in chosen):
+                chapters.append((chapter, units))
+        return BookExtract(self.title, tuple(chapters), len(lengths))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON: title, levels, context_tokens, approximate, the scores of chapters,
@@ -234,23 +252,19 @@ class BookSalience:
         number where it was not scored."""
         import pandas
 
-        names = dict.fromkeys(name for level in self.levels for name in self.operations(level))
         rows = []
-        for chapter, scene, unit in self._places():
-            if unit.level in self.levels:
-                place = {"chapter": chapter, "scene": scene, "index": unit.index}
-                about = {"start": unit.span[0], "end": unit.span[1], "text": unit.text}
-                scores = {name: unit.scores.get(name) for name in names}
-                rows.append({"level": unit.level} | place | about | scores)
-        return pandas.DataFrame(rows).astype({"scene": "Int64"} | dict.fromkeys(names, "float64"))
-
-    def _places(self) -> Iterator[tuple[int, int | None, Unit]]:
-        """Each unit with the indices of its chapter and scene, if it is in a scene."""
         for chapter in self.chapters:
-            yield chapter.index, None, chapter
-            for scene in chapter.children:
-                for unit in (scene, *scene.children):
-                    yield chapter.index, scene.index, unit
+            inside = [
+                (scene, unit) for scene in chapter.children for unit in (scene, *scene.children)
+            ]
+            for scene, unit in [(None, chapter), *inside]:
+                if unit.level in self.levels:
+                    place = {"chapter": chapter.index, "scene": scene and scene.index}
+                    about = {"start": unit.span[0], "end": unit.span[1], "text": unit.text}
+                    rows.append(
+                        {"level": unit.level, **place, "index": unit.index, **about, **unit.scores}
+                    )
+        return pandas.DataFrame(rows).astype({"scene": "Int64"})
 
     def plot(
         self,
@@ -280,15 +294,16 @@ class BookSalience:
         """
         level = level or self.levels[0]
         scored = self._scored(level)
-        appearance = {"title": f"{self.name}: {level}s", "notes": self.notes, "bare": bare}
         return scored.figure(
             path,
-            scored.shown(operations),
+            operations,
             [unit.name for unit in scored.units],
             top=top,
             width=width,
+            title=f"{self.name}: {level}s",
+            notes=self.notes,
+            bare=bare,
             unit=level,
-            **appearance,
         )
 
 

@@ -10,7 +10,7 @@ follows without another pass, and memory does not grow with the length of the bo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +35,6 @@ from narrative_twins.stories.story import Story, StoryError, partition
 _VECTOR = "sum of states"
 """The key of the sum of the token states in the row of a chapter, from which the scores of chapters
 are computed when all are read."""
-_SHARE = 0.05
-"""The approximate share of the pass over the scenes in the work on a chapter whose sentences are
-scored exactly."""
 
 
 def score_book(
@@ -148,39 +145,36 @@ class BookScorer:
     def _row(self, book: Book, chapter: DividedChapter, bar: Progress) -> Row:
         """Score the scenes and the sentences of a chapter."""
         story, windows = _story(book, chapter)
-        count = len(story)
-        with_sentences = "sentence" in self.levels
-        share = 0.0  # of the work that is the pass over scenes
+        start, count, with_sentences = bar.done, len(story), "sentence" in self.levels
         sums = np.zeros((len(chapter.scenes), 0))
         if self.levels != ("sentence",):
-            share = _SHARE if self.options.get("approximate") is None else 0.5
-            share = share if with_sentences else 1.0
-            sums = self._scene_sums(
-                story, chapter.scenes, lambda part: bar.add(part * share * count)
-            )
-        scores: dict[str, list[float]] = {}
+            # Where sentences are scored, too, they are nearly all of the work.
+            share = 0 if with_sentences else count
+            sums = self._scene_sums(story, chapter.scenes, lambda part: bar.add(part * share))
+        scores: Mapping[str, list[float]] = {}
         if with_sentences:
-            start = bar.done
             options: Any = self.options | {
                 "operations": self.operations["sentence"],
                 "on_truncation": "ignore",
-                "progress": lambda part: bar.reach(start + part * (1 - share) * count),
+                "progress": lambda part: bar.reach(start + part * count),
             }
             (result,) = score_stories([story], self.encoder, **options)
-            scores = dict(result.scores)
+            scores = result.scores
         spans = [list(sentence.span) for sentence in chapter.sentences]
         starts = paragraph_starts(chapter.sentences)
-        scenes = []
-        for (lo, hi), its_windows in zip(chapter.scenes, windows, strict=True):
-            scene: Row = {"span": [spans[lo][0], spans[hi - 1][1]]}
-            scene |= {"sentences": [], "spans": [], "windows": [], "paragraphs": [], "scores": {}}
-            if with_sentences:
-                scene["sentences"] = list(story.sentences[lo:hi])
-                scene["spans"] = spans[lo:hi]
-                scene["windows"] = [list(window) for window in its_windows]
-                scene["paragraphs"] = [at - lo for at in starts if lo <= at < hi]
-                scene["scores"] = {name: values[lo:hi] for name, values in scores.items()}
-            scenes.append(scene)
+        scenes: list[Row] = []
+        for (lo, hi), own in zip(chapter.scenes, windows, strict=True):
+            inside = slice(lo, hi if with_sentences else lo)
+            scenes.append(
+                {
+                    "span": [spans[lo][0], spans[hi - 1][1]],
+                    "sentences": list(story.sentences[inside]),
+                    "spans": spans[inside],
+                    "windows": [list(window) for window in own if with_sentences],
+                    "paragraphs": [at - lo for at in starts if lo <= at < inside.stop],
+                    "scores": {name: values[inside] for name, values in scores.items()},
+                }
+            )
         return {
             "heading": book.heading(chapter.chapter),
             "span": [spans[0][0], spans[-1][1]],
