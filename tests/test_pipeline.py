@@ -20,7 +20,6 @@ from datasets.fingerprint import Hasher
 from sentence_transformers import SentenceTransformer
 from tqdm import tqdm
 from transformers import pipeline
-from transformers.pipelines import PIPELINE_REGISTRY
 from transformers.pipelines.pt_utils import KeyDataset
 
 import narrative_twins
@@ -28,7 +27,7 @@ from narrative_twins import Story, StoryEncoder, StoryError, score_stories
 from narrative_twins.data import load_window_twins
 from narrative_twins.encoder import passes
 from narrative_twins.encoder.loading import CheckpointError, default_encoder
-from narrative_twins.pipeline import TASK, register_pipeline
+from narrative_twins.pipeline import TASK
 
 from support.models import encoder_of, modules
 from support.processes import run_command
@@ -88,13 +87,6 @@ def test_one_story_has_one_result_and_a_list_has_a_list(salience, expected):
     assert salience([]) == []
 
 
-def test_list_of_single_sentences_warns(salience, caplog):
-    salience(STORIES)
-    assert not caplog.records
-    assert len(salience(["Nadia ran.", "It rained."])) == 2
-    assert "each of the 2 stories is one sentence" in caplog.text
-
-
 def test_bad_stories(salience, caplog):
     with pytest.raises(StoryError, match="story 2: the story is empty"):
         salience([STORIES[0], "", STORIES[2]])
@@ -150,18 +142,6 @@ def test_generators_are_lazy_and_have_no_length(pipe):
     assert next(numbers) <= 5
 
 
-def test_other_iterables_and_methods(salience):
-    rows = Dataset.from_dict({"text": TEXTS})
-    stream = IterableDataset.from_generator(lambda: ({"text": text} for text in TEXTS))
-    expected = salience(TEXTS)
-    for inputs in (iter(TEXTS), map(str, TEXTS), stream, rows, rows["text"]):
-        assert_same(list(salience(inputs)), expected)
-    for method in (salience.predict, salience.transform):
-        assert_same(method(TEXTS), expected)
-    skipped = salience(Dataset.from_dict({"text": ["", *TEXTS, ""]}), on_error="skip")
-    assert len(skipped) == len(list(skipped)) == 5
-
-
 def test_rows_of_the_package_are_stories(salience, tmp_path):
     rows = load_window_twins(split="validation[:2]", cache_dir=str(tmp_path))
     found = list(salience(rows, operations="summarization"))
@@ -169,6 +149,18 @@ def test_rows_of_the_package_are_stories(salience, tmp_path):
     for result, row in zip(found, rows, strict=True):
         windows = [result["sentences"][lo:hi] for lo, hi in result["windows"]]
         assert windows == row["story"]
+
+
+def test_other_iterables_and_methods(salience, caplog):
+    stream = IterableDataset.from_generator(lambda: ({"text": text} for text in TEXTS))
+    expected = salience(TEXTS)
+    for inputs in (map(str, TEXTS), stream, Dataset.from_dict({"text": TEXTS})):
+        assert_same(list(salience(inputs)), expected)
+    assert_same(salience.predict(TEXTS), expected)
+    skipped = salience(Dataset.from_dict({"text": ["", *TEXTS, ""]}), on_error="skip")
+    assert len(skipped) == len(list(skipped)) == 5
+    assert len(salience(["Nadia ran.", "It rained."])) == 2
+    assert "each of the 2 stories is one sentence" in caplog.text
 
 
 ROWS = [["Nadia ran.", "It rained."], ["The mill burned.", "It was gone."]]
@@ -288,11 +280,11 @@ def test_pooling_of_a_checkpoint(bert_folder, salience, tmp_path):
 # Saving and copies
 
 
-def test_saved_and_loaded(pipe, tmp_path):
-    pipe.save_pretrained(tmp_path)
-    again = pipeline(pipe.task, model=str(tmp_path), device="cpu", dtype="float32")
-    assert again.tokenizer.get_vocab() == pipe.tokenizer.get_vocab()
-    assert_same(again(TEXTS), pipe(TEXTS))
+def test_saved_and_loaded(salience, tmp_path):
+    salience.save_pretrained(tmp_path)
+    again = pipeline(TASK, model=str(tmp_path), device="cpu", dtype="float32")
+    assert again.tokenizer.get_vocab() == salience.tokenizer.get_vocab()
+    assert_same(again(TEXTS), salience(TEXTS))
     assert not list(tmp_path.glob("*.py")), "code would need `trust_remote_code`"
 
 
@@ -345,12 +337,6 @@ def test_map_over_a_data_set_in_two_processes(fast, bert_folder):
 
 
 # Registration and messages
-
-
-def test_the_task_is_registered_once():
-    before = PIPELINE_REGISTRY.supported_tasks[TASK]
-    register_pipeline()
-    assert PIPELINE_REGISTRY.supported_tasks[TASK] is before
 
 
 @pytest.mark.slow

@@ -108,29 +108,25 @@ def _results(
     outcomes: Generator[Outcome, None, None], options: Mapping[str, Any], progress: Progress
 ) -> Iterator[StorySalience]:
     """The results among some outcomes, with their indices; the others are reported or raised."""
-    on_error, note = options["on_error"], approximation(options)
-    warns = options["on_truncation"] == "warn"
+    on_error, warns = options["on_error"], options["on_truncation"] == "warn"
     with closing(progress), closing(outcomes):
         for index, outcome in enumerate(outcomes):
-            if isinstance(outcome, StoryError):
-                outcome.index = index
-                if on_error == "raise":
-                    raise outcome
-                if callable(on_error):
-                    on_error(outcome)
-                else:
-                    logger.warning("skipped %s", outcome)
+            if isinstance(outcome, StorySalience):
+                result = replace(outcome, index=index, approximate=approximation(options))
+                if result.truncated and warns:
+                    warns = False
+                    name = "" if result.story.id is None else f" ({result.story.id})"
+                    problem = _too_long(result.context_tokens, result.cut_tokens)
+                    logger.warning("story %d%s %s (reported once)", index + 1, name, problem)
+                yield result
                 continue
-            result = replace(outcome, index=index, approximate=note)
-            if result.truncated and warns:
-                warns = False
-                logger.warning(
-                    "story %d%s %s (reported once for all stories; see cut_tokens of a result)",
-                    index + 1,
-                    "" if result.story.id is None else f" ({result.story.id})",
-                    _too_long(result.context_tokens, result.cut_tokens),
-                )
-            yield result
+            outcome.index = index
+            if on_error == "raise":
+                raise outcome
+            if callable(on_error):
+                on_error(outcome)
+            else:
+                logger.warning("skipped %s", outcome)
 
 
 def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:
@@ -172,7 +168,7 @@ class Engine:
         buffer: the stories that are not passed on yet, in order.
         plans: the planned windows that are not embedded yet, with their stories.
         planned: the number of tokens of these plans.
-        finished, done: how many stories have left the buffer; the progress in stories, as a float.
+        finished, done: how many stories have left the buffer; the progress in stories.
         on_progress: is called with the progress whenever it grows.
     """
 
@@ -194,13 +190,8 @@ class Engine:
         on_progress: Callable[[float], None],
         stops_at_errors: bool,
     ) -> Generator[Outcome, None, None]:
-        """What becomes of each story, in order.
-
-        Args:
-            stories: with an error in the place of a story that could not be parsed.
-            on_progress: is called with the number of stories done, a float.
-            stops_at_errors: pass on a story with an error, and those before it, at once.
-        """
+        """What becomes of each story, in order; those that could not be parsed are errors already.
+        `stops_at_errors` passes on a story with an error, and those before it, at once."""
         self.on_progress = on_progress
         for story in stories:
             pending = _Pending()
@@ -308,15 +299,12 @@ class Progress:
     ) -> None:
         self.done = done
         self._call = wanted if callable(wanted) else lambda done: None
-        form = "{desc}: {n:,.1f} " + unit + " [{elapsed}]"
-        if total:
-            form = "{desc}: {percentage:3.0f}%|{bar}| {n:,.1f}/{total:,} " + unit
-            form += " [{elapsed}<{remaining}]"
         self._bar: tqdm[Any] = tqdm(
             total=total or None,
             initial=done,
             desc="scoring",
-            bar_format=form,
+            unit=f" {unit}",
+            unit_scale=True,
             disable=callable(wanted) or not wanted,
         )
 

@@ -76,13 +76,6 @@ def test_text_is_a_table_of_contents_and_salient_sentences(book, tale, expected)
     assert "scene 2" not in book(tale, "--level", "sentence").out
 
 
-def test_a_page_opens_down_to_the_sentences(book, tale, tmp_path):
-    assert book(tale, "--level", "scene,chapter,sentence", "-o", tmp_path / "book.html").code == 0
-    page = (tmp_path / "book.html").read_text()
-    assert page.count("<details>") == page.count("</details>") == 3 + 5
-    assert "<script" not in page and "http" not in page.split("<body>")[1]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

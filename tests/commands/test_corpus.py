@@ -77,13 +77,21 @@ def test_files_of_all_kinds(corpus, tmp_path):
 
 
 def test_stories_that_can_not_be_scored_are_rows_with_errors(corpus, tmp_path):
-    lines = ['{"text": "Nadia ran."}', '{"text": ', '{"text": ""}', '{"sentences": ["A b.", 3]}']
+    """And truncated ones are counted."""
+    long = json.dumps({"text": "The mill burned down and nobody knew. " * 200})
+    lines = [long, '{"text": ', '{"text": ""}', '{"sentences": ["A b.", 3]}']
     (tmp_path / "in.jsonl").write_text("\n".join(lines))
-    done = corpus("in.jsonl", "-o", "out")
-    assert done.code == 1 and "3 not scored, see the column `error`" in done.err
-    errors = [row["error"] is None for row in rows_of(tmp_path / "out")]
-    assert errors == [True, False, False, False]
-    assert corpus("in.jsonl", "-o", "out").code == 1, "also if they are not new"
+    for _ in range(2):  # also if they are not new
+        done = corpus("in.jsonl", "-o", "out")
+        assert done.code == 1 and "3 not scored, see the column `error`" in done.err
+        assert "1 truncated, see the column `truncated`" in done.err
+    rows = rows_of(tmp_path / "out")
+    assert [(row["error"] is None, row["truncated"]) for row in rows[:2]] == [
+        (True, True),
+        (False, None),
+    ]
+    ignored = corpus("in.jsonl", "-o", "out", "--on-truncation", "ignore")
+    assert "truncated" not in ignored.err
 
 
 def test_files_that_can_not_be_read_are_reported_and_read_later(corpus, tmp_path):
@@ -97,17 +105,6 @@ def test_files_that_can_not_be_read_are_reported_and_read_later(corpus, tmp_path
     write(tmp_path / "c.jsonl", stories(1))
     summary = "narrative-twins: 6 stories in 2 shards in out (4 new)\n"
     assert command() == (0, "", summary)
-
-
-def test_truncated_stories_are_counted(corpus, tmp_path):
-    write(tmp_path / "in.jsonl", [{"text": "The mill burned down and nobody knew. " * 200}])
-    done = corpus("in.jsonl", "-o", "out")
-    assert done.code == 0
-    assert "1 truncated, see the column `truncated`" in done.err
-    assert rows_of(tmp_path / "out")[0]["truncated"]
-    ignored = corpus("in.jsonl", "-o", "out", "--on-truncation", "ignore")
-    assert "truncated" not in ignored.err
-    assert corpus("in.jsonl", "-o", "other", "--on-truncation", "error").code == 1
 
 
 def test_standard_input_and_jobs(corpus, tmp_path):

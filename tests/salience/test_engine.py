@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from itertools import count, islice
+from itertools import count
 
 import numpy as np
 import pandas
@@ -135,43 +135,20 @@ def test_equal_sentences_get_their_own_scores(twice, between):
     assert scores["disruption"][0] == 0.0 != scores["disruption"][-1]
 
 
-def test_stories_of_one_and_two_sentences(encoder):
-    single = score_story(["Nadia ran."], encoder).scores
-    zeros = dict.fromkeys(("deletion", "shifting", "disruption"), [0.0])
-    assert single == zeros | {"summarization": pytest.approx([1.0])}
-    two = score_story(["Nadia ran.", "It rained."], encoder).scores
-    assert two["shifting"][0] == pytest.approx(two["shifting"][1]) != 0
-
-
-def test_sentences_of_a_long_story_are_all_scored(caplog):
-    encoder = StoryEncoder(*encoder_of("bert"), context_tokens=64)
-    sentences = [f"{i} ran." for i in range(300)]
-    result = score_story(sentences, encoder)
-    assert result.sentences == tuple(sentences) and len(result.windows) == 43
-    for scores in result.scores.values():
-        assert len(scores) == 300 and np.isfinite(scores).all()
-    assert result.truncated and result.cut_tokens > 300
-    # Sentences beyond the first context are scored like all others: leaving them out changes
-    # something.
-    assert min(result.scores["deletion"][-100:]) > 1e-4
-    assert "story 1 is longer than the 64 tokens that the encoder reads at once" in caplog.text
-
-
-@pytest.mark.parametrize("before", [0, 3], ids=["alone", "among others"])
-def test_sentence_longer_than_the_context_is_scored(before):
-    encoder = StoryEncoder(*encoder_of("bert"), context_tokens=32)
-    story = [*["It rained."] * before, "Nadia ran and " * 100 + "fell."]
-    result = score_story(story, encoder)
-    assert all(np.isfinite(scores).all() for scores in result.scores.values())
-    assert result.truncated
-
-
-def test_truncation_warns_once_is_ignored_or_raises(caplog):
+def test_stories_that_exceed_the_context_are_scored_in_full_with_one_warning(caplog):
+    """Sentences beyond the first context are scored like all others."""
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=40)
+    sentences = [f"{i} ran." for i in range(200)] + ["Nadia ran and " * 100 + "fell."]
     with caplog.at_level(logging.WARNING, "narrative_twins"):
-        results = list(score_stories(["I ran.", TALE, TALE], encoder))
+        results = list(score_stories(["I ran.", sentences, TALE], encoder))
     assert [result.truncated for result in results] == [False, True, True]
-    assert [record.getMessage()[:8] for record in caplog.records] == ["story 2 "]
+    assert results[1].sentences == tuple(sentences) and results[1].cut_tokens > 300
+    for scores in results[1].scores.values():
+        assert len(scores) == 201 and np.isfinite(scores).all()
+    assert min(results[1].scores["deletion"][100:]) > 1e-4
+    assert [record.getMessage()[:32] for record in caplog.records] == [
+        "story 2 is longer than the 40 to"
+    ]
     caplog.clear()
     list(score_stories([TALE], encoder, on_truncation="ignore"))
     assert not caplog.records
@@ -198,19 +175,13 @@ def test_bad_story_does_not_affect_the_others(encoder, caplog, problem):
     assert len(list(score_stories(several, encoder, on_error=errors.append))) == 2
     assert [(error.index, problem in str(error)) for error in errors] == [(1, True)]
 
-    results = score_stories(several, encoder)
+    numbers = count()
+    endless = (several[i % 3] for i in numbers)
+    results = score_stories(endless, encoder, batch_size=4)
     assert next(results).index == 0, "results before the bad story are yielded"
+    assert next(numbers) == 2, "and nothing is read after it"
     with pytest.raises(StoryError, match=f"story 2: .*{problem}"):
         next(results)
-
-
-def test_generator_is_read_no_further_than_a_batch(encoder):
-    """The input is endless."""
-    numbers = count()
-    texts = (f"In {i} the mill burned. Nadia ran." for i in numbers)
-    results = score_stories(texts, encoder, batch_size=4, operations="deletion")
-    assert [result.index for result in islice(results, 3)] == [0, 1, 2]
-    assert next(numbers) == 4
 
 
 def test_long_stories_are_scored_in_parts(encoder, monkeypatch, encoded):
@@ -299,23 +270,8 @@ def test_states_that_are_not_finite_fail_only_their_story(encoder, monkeypatch):
 # Progress
 
 
-def test_progress_bar_ends_at_the_number_of_stories(encoder, monkeypatch, capsys):
+def test_progress_counts_stories_and_can_stop_the_scoring(encoder, monkeypatch, capsys, encoded):
     """A story that fails after a part of it is scored counts once."""
-    monkeypatch.setattr("narrative_twins.salience.engine.BUFFER_TOKENS", 100)
-    monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", 300)
-    story = {"sentences": ["Nadia ran."] * 12, "windows": [1, 1, 10]}
-    list(score_stories([story, "He left."], encoder, on_error="skip", progress=True))
-    shown = capsys.readouterr().err
-    assert "100%" in shown and "2.0/2 stories" in shown
-    assert max(map(float, re.findall(r"([\d.]+)/2 stories", shown))) == 2.0
-    texts = (text for text in ["Nadia ran. It rained.", ""])
-    list(score_stories(texts, encoder, progress=True, on_error="skip"))
-    assert "2.0 stories" in capsys.readouterr().err
-    list(score_stories(["Nadia ran."], encoder))
-    assert capsys.readouterr().err == ""
-
-
-def test_progress_function_is_called_and_can_stop_the_scoring(encoder, encoded):
     seen = []
     texts = [TALE, "", "Nadia ran. It rained."]
     list(score_stories(texts, encoder, on_error="skip", windows=2, progress=seen.append))
@@ -328,4 +284,11 @@ def test_progress_function_is_called_and_can_stop_the_scoring(encoder, encoded):
 
     with pytest.raises(KeyboardInterrupt):
         list(score_stories([TALE] * 9, encoder, progress=stop))
-    assert not encoded
+    assert not encoded and capsys.readouterr().err == ""
+    monkeypatch.setattr("narrative_twins.salience.engine.BUFFER_TOKENS", 100)
+    monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", 300)
+    story = {"sentences": ["Nadia ran."] * 12, "windows": [1, 1, 10]}
+    list(score_stories([story, "He left."], encoder, on_error="skip", progress=True))
+    shown = capsys.readouterr().err
+    assert "100%" in shown and "2.00/2.00" in shown
+    assert max(map(float, re.findall(r"([\d.]+)/2.00", shown))) == 2.0

@@ -62,15 +62,6 @@ def test_scores_of_a_level_do_not_depend_on_the_others(encoder):
         assert alone.at(level).scores == complete.at(level).scores
 
 
-def test_one_chapter_of_one_sentence(encoder):
-    result = score_book(book_of(["", "Nadia ran."]), encoder)
-    for level in LEVELS:
-        (unit,) = result.units(level)
-        assert unit.scores["deletion"] == unit.scores["disruption"] == 0
-        assert unit.scores["summarization"] == pytest.approx(1, abs=1e-6) or level == "sentence"
-    assert result.chapters[0].name == "chapter 1" and result.top(1)[0].text == "Nadia ran."
-
-
 parts = st.lists(st.one_of(sentence, st.just("***")), min_size=1, max_size=8)
 
 
@@ -93,26 +84,12 @@ def test_the_tree_has_every_sentence_once_in_order_and_no_heading(chapters):
         assert book.text[slice(*unit.span)] == unit.text
 
 
-def test_only_sums_of_scenes_are_kept(monkeypatch):
-    """The encoder returns one vector per scene, and chapters keep one vector each."""
-    shapes, encode = [], StoryEncoder.encode
-
-    def recorded(self, texts, *rest):
-        shapes.append(len(texts))
-        return encode(self, texts, *rest)
-
-    monkeypatch.setattr(StoryEncoder, "encode", recorded)
-    paragraphs = ["Nadia ran. It rained."] * 100
-    book = book_of(*([f"Chapter {number}", *paragraphs] for number in range(3)))
-    score_book(book, small(), levels=["chapter"])
-    assert shapes == [3, 3, 3]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"levels": []}, "no level: choose levels from chapter"),
         ({"levels": "page"}, "page: choose levels from chapter, scene, sentence"),
+        ({"encoder": small(pooling="first")}, "need mean pooling"),
         ({"operations": "shifting"}, "shifting: not available for chapters"),
         (
             {"operations": "shifting", "approximate": "one-pass", "levels": "sentence"},
@@ -123,14 +100,7 @@ def test_only_sums_of_scenes_are_kept(monkeypatch):
 )
 def test_invalid_arguments_are_refused(options, message, encoder):
     with pytest.raises(ValueError, match=message):
-        score_book(TALE, encoder, **options)
-
-
-def test_first_token_pooling_scores_sentences_only():
-    encoder = small(pooling="first")
-    with pytest.raises(ValueError, match="need mean pooling"):
-        score_book(TALE, encoder)
-    assert score_book(TALE, encoder, levels="sentence").operations("sentence")
+        score_book(TALE, **{"encoder": encoder} | options)
 
 
 def test_a_chapter_that_can_not_be_scored_is_named(encoder, monkeypatch):
