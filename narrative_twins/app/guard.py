@@ -8,10 +8,10 @@ import ipaddress
 import json
 import re
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import HTTPException
-from pydantic import BaseModel, StringConstraints, ValidationError
+from pydantic import BaseModel, StringConstraints, TypeAdapter, ValidationError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse
@@ -42,6 +42,22 @@ them at `CANCEL`."""
 
 _ALL_ADDRESSES = ("0.0.0.0", "::")
 _BODY_HEADERS = (b"content-length", b"content-type", b"content-encoding", b"transfer-encoding")
+
+
+class Input(NamedTuple):
+    """A value that browsers and programs send: its type, and what it is, in words that follow
+    "takes"."""
+
+    type: Any
+    about: str
+
+    def accepts(self, value: Any) -> bool:
+        """Whether a value has the type, without conversion."""
+        try:
+            TypeAdapter(self.type).validate_python(value, strict=True)
+        except ValidationError:
+            return False
+        return True
 
 
 class Posted(BaseModel, strict=True):
@@ -77,13 +93,17 @@ class Guard:
         hosts: names and addresses by which the page may be reached, without port. The address at
             which a request arrives is added if one of them means all addresses of the machine
             (`0.0.0.0`, `::`).
-        events: models of the inputs of the events that may be posted, by their numbers. Programs
-            get the descriptions of the fields that are not valid.
-        endpoint: the number of the event that programs may post, too.
+        events: the inputs by name of the events that may be posted, by their numbers.
+        endpoint: the number of the event that programs may post, too. They get the names of the
+            inputs that are not valid.
     """
 
     def __init__(
-        self, app: Any, hosts: Collection[str], events: Mapping[int, type[BaseModel]], endpoint: int
+        self,
+        app: Any,
+        hosts: Collection[str],
+        events: Mapping[int, Mapping[str, Input]],
+        endpoint: int,
     ) -> None:
         self.app, self.events, self.endpoint = app, events, endpoint
         self.any_address = any(host in _ALL_ADDRESSES for host in hosts)
@@ -110,18 +130,17 @@ class Guard:
                 message = {**message, "headers": headers.raw}
             await send(message)
 
+        app = self.app
         try:
             scope, receive = await self._accepted(Request(scope, receive))
         except HTTPException as error:
             if isinstance(error.detail, str):
-                answer: Any = PlainTextResponse(f"{error.detail}\n", error.status_code)
+                app = PlainTextResponse(f"{error.detail}\n", error.status_code)
             else:
-                answer = JSONResponse({"detail": error.detail}, error.status_code)
-            await answer(scope, receive, send_with_headers)
+                app = JSONResponse({"detail": error.detail}, error.status_code)
         except ClientDisconnect:
-            pass
-        else:
-            await self.app(scope, receive, send_with_headers)
+            return
+        await app(scope, receive, send_with_headers)
 
     async def _accepted(self, request: Request) -> tuple[Any, Any]:
         """Scope and messages of a request that may be passed on, with no more than the application
@@ -138,16 +157,24 @@ class Guard:
         if path not in (EVENTS, CANCEL) or request.method != "POST":
             raise HTTPException(405 if path in (EVENTS, CANCEL) else 404, "Not found.")
         _check_origin(request.headers)
-        body = bytearray()
+        content = bytearray()
         async for part in request.stream():
-            body += part
-            if len(body) > MAX_BODY:
+            content += part
+            if len(content) > MAX_BODY:
                 raise HTTPException(413, "The story is too long.")
         try:
-            posted = self._event(body) if path == EVENTS else self._cancellation(body)
+            posted = self._posted(path, json.loads(content))
         except (ValueError, RecursionError):
             raise HTTPException(422, "The request is not valid.") from None
-        return _with_body(request, json.dumps(posted.model_dump()).encode())
+        body = json.dumps(posted.model_dump()).encode()
+        headers = [header for header in request.headers.raw if header[0] not in _BODY_HEADERS]
+        headers += [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+        unread = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Any:
+            return unread.pop() if unread else await request.receive()
+
+        return {**request.scope, "headers": headers, "query_string": b""}, receive
 
     def _check_host(self, request: Request) -> None:
         host = request.headers.get("host", "")
@@ -163,38 +190,33 @@ class Guard:
                 " --allow-host NAME",
             )
 
-    def _event(self, body: bytes | bytearray) -> Event:
-        event = Event.model_validate(json.loads(body))
+    def _posted(self, path: str, content: Any) -> Posted:
+        """An event or a cancellation that is valid. Raises `ValueError`, or for programs a
+        `HTTPException` with the inputs that are not valid."""
+        if path == CANCEL:
+            cancelled = Cancellation.model_validate(content)
+            if cancelled.fn_index != self.endpoint:
+                raise ValueError("only calls of the endpoint are cancelled this way")
+            return cancelled
+        event = Event.model_validate(content)
         inputs = self.events.get(event.fn_index)
         if inputs is None:
             raise ValueError(f"there is no event {event.fn_index}")
-        if problems := _problems(inputs, event.data):
-            if event.fn_index != self.endpoint:
-                raise ValueError("values of the wrong type")
+        problems = {}
+        if len(event.data) != len(inputs):
+            problems["data"] = f"takes {len(inputs)} values: {', '.join(inputs)}"
+        else:
+            for (name, accepted), value in zip(inputs.items(), event.data, strict=True):
+                if not accepted.accepts(value):
+                    problems[name] = f"takes {accepted.about}"
+        if problems and event.fn_index != self.endpoint:
+            raise ValueError("values of the wrong type")
+        if problems:
             # In the form that clients of gradio show.
             form = {"__type__": "validate", "is_valid": False}
             named = [{"parameter_name": name, "message": takes} for name, takes in problems.items()]
             raise HTTPException(422, [form | problem for problem in named])
         return event
-
-    def _cancellation(self, body: bytes | bytearray) -> Cancellation:
-        cancelled = Cancellation.model_validate(json.loads(body))
-        if cancelled.fn_index != self.endpoint:
-            raise ValueError("only calls of the endpoint are cancelled this way")
-        return cancelled
-
-
-def _problems(inputs: type[BaseModel], values: list[Any]) -> dict[str, str]:
-    """For each input whose value is not valid, what it takes."""
-    fields = inputs.model_fields
-    if len(values) != len(fields):
-        return {"data": f"takes {len(fields)} values: {', '.join(fields)}"}
-    try:
-        inputs.model_validate(dict(zip(fields, values, strict=True)))
-    except ValidationError as error:
-        wrong = {problem["loc"][0] for problem in error.errors(include_input=False)}
-        return {name: f"takes {fields[name].description}" for name in fields if name in wrong}
-    return {}
 
 
 def _canonical(host: str) -> str:
@@ -214,16 +236,3 @@ def _check_origin(headers: Headers) -> None:
     site = headers.get("sec-fetch-site", "same-origin")
     if other_origin or site not in ("same-origin", "none"):
         raise HTTPException(403, "Requests from other pages are refused.")
-
-
-def _with_body(request: Request, body: bytes) -> tuple[Any, Any]:
-    """Scope and messages of a request with another body, and without a query."""
-    headers = request.scope["headers"]
-    kept = [(name, value) for name, value in headers if name.lower() not in _BODY_HEADERS]
-    kept += [(b"content-length", str(len(body)).encode()), (b"content-type", b"application/json")]
-    unread = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive() -> Any:
-        return unread.pop() if unread else await request.receive()
-
-    return {**request.scope, "headers": kept, "query_string": b""}, receive

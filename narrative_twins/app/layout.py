@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
 import gradio as gr
-from pydantic import BaseModel, Field, create_model
+from pydantic import Field
 
+from narrative_twins.app.guard import Input
 from narrative_twins.app.page import ADVICE, SHARE, Page, Parts, Visitor, part
 from narrative_twins.app.scoring import (
     MAX_BOOK,
@@ -31,30 +32,31 @@ STORY = ("text", "operations", "windows", "method", "split")
 """What the endpoint takes, in order. It takes no encoder, which could be a path."""
 SPLITS = SCORING_OPTIONS["splitter"].choices
 _METHOD_INFO = "One pass is fast but approximate."
+_RETURNED = (
+    "sentences, spans (of characters), windows (of sentences), scores (by operation, one for each"
+    " sentence), truncated, context_tokens, cut_tokens, approximate"
+)
 
 
-def input_types() -> dict[str, Any]:
-    """What a browser or program may send for each input, by the name of the input."""
+def inputs_by_name() -> dict[str, Input]:
+    """What a browser or program may send, by the name of the input."""
     number = Annotated[float, Field(ge=0, lt=1_000_000, allow_inf_nan=False)]
-    operations: Any = list[Literal[tuple(OPERATIONS)]]  # type: ignore[misc]
-    about = {
-        "text": (str, "the story as plain text"),
-        "operations": (
-            Annotated[operations, Field(max_length=len(OPERATIONS))],
-            f"a list of some of {', '.join(OPERATIONS)}",
-        ),
-        "windows": (str, "text: auto, a count such as 5, or sizes such as 7, 7, 6"),
-        "method": (Method, f"{' or '.join(METHODS)}; one pass is fast but approximate"),
-        "split": (SplitName, f"what is scored: {', '.join(SPLITS)}"),
-        "encoder": (str, "the folder or Hub id of an encoder"),
-        "token": (None, "nothing: its value is kept by the server"),
-        "operation": (str, "the operation that shades"),
-        "k": (number, "a number of sentences"),
-        "book": (str, "the name of a file, and on the next line its content in base64"),
-        "levels": (list[Level], f"a list of some of {', '.join(LEVELS)}"),
-        "share": (number, "a percentage"),
+    names: Any = list[Literal[tuple(OPERATIONS)]]  # type: ignore[misc]
+    operations = Annotated[names, Field(max_length=len(OPERATIONS))]
+    return {
+        "text": Input(str, "the story as plain text"),
+        "operations": Input(operations, f"a list of some of {', '.join(OPERATIONS)}"),
+        "windows": Input(str, "text: auto, a count such as 5, or sizes such as 7, 7, 6"),
+        "method": Input(Method, f"{' or '.join(METHODS)}; one pass is fast but approximate"),
+        "split": Input(SplitName, f"what is scored: {', '.join(SPLITS)}"),
+        "encoder": Input(str, "the folder or Hub id of an encoder"),
+        "token": Input(None, "nothing: its value is kept by the server"),
+        "operation": Input(str, "the operation that shades"),
+        "k": Input(number, "a number of sentences"),
+        "book": Input(str, "the name of a file, and on the next line its content in base64"),
+        "levels": Input(list[Level], f"a list of some of {', '.join(LEVELS)}"),
+        "share": Input(number, "a percentage"),
     }
-    return {name: (kind, Field(description=text)) for name, (kind, text) in about.items()}
 
 
 @dataclass
@@ -63,19 +65,18 @@ class Layout:
 
     Attributes:
         blocks: the blocks.
-        events: the inputs of the events that may be posted, as a model, by their numbers.
+        events: the inputs of the events that may be posted, by their numbers.
         endpoint: the number of the event of the endpoint.
     """
 
     blocks: gr.Blocks
-    events: dict[int, type[BaseModel]] = field(default_factory=dict)
+    events: dict[int, dict[str, Input]] = field(default_factory=dict)
     endpoint: int = -1
 
-    def allow(self, event: Any, inputs: Sequence[str]) -> int:
+    def allow(self, event: Any, names: Sequence[str]) -> int:
         """Allow an event to be posted with these inputs; returns its number."""
-        types = input_types()
-        fields = {name: types[name] for name in inputs}
-        self.events[event["id"]] = create_model("Inputs", __config__={"strict": True}, **fields)
+        known = inputs_by_name()
+        self.events[event["id"]] = {name: known[name] for name in names}
         return int(event["id"])
 
 
@@ -91,13 +92,14 @@ def build_layout(page: Page) -> Layout:
                 with gr.Tab("A book"):
                     book = _book_input()
             with gr.Column(elem_id="reading", min_width=280):
-                story |= _story_results()
-                book |= _book_results()
+                _add_story_results(story)
+                _add_book_results(book)
                 known = [*ADVICE, *(name for name in OPERATIONS if name not in ADVICE)]
                 guide = part("guide", [(name, OPERATIONS[name]) for name in known], ADVICE)
                 _html(guide, elem_id="guide")
         story["others"] = book["results"]
         book |= {"others": story["results"], "invitation": story["invitation"]}
+
         inputs = [name for name in (*STORY, "encoder") if name in story]
         _connect(layout, page, story, page.score, inputs, page.shade, ["operation", "k"])
         inputs = ["book", "levels", "method"]
@@ -107,107 +109,10 @@ def build_layout(page: Page) -> Layout:
     return layout
 
 
-def _html(value: str = "", **options: Any) -> gr.HTML:
-    """A piece of HTML without gradio's own style."""
-    return gr.HTML(value, apply_default_css=False, js_on_load=None, **options)
-
-
-def _buttons(suffix: str = "") -> dict[str, Any]:
-    """The buttons that start and stop the scoring, and its status; their ids end in `suffix`."""
-    with gr.Row():
-        score = gr.Button("Score", variant="primary", elem_id=f"score{suffix}")
-        cancel = gr.Button("Cancel", visible=False, elem_id=f"cancel{suffix}")
-    return {"score": score, "cancel": cancel}
-
-
-def _story_input(any_encoder: bool) -> dict[str, Any]:
-    """The story and the settings, by name."""
-    example = files("narrative_twins.app").joinpath("haunted_stable.txt").read_text("utf-8")
-    size: dict[str, Any] = {"lines": 10, "max_lines": 10, "autoscroll": False}
-    hint = "Once upon a time …"
-    parts = {"text": gr.Textbox(label="Story", placeholder=hint, elem_id="story", **size)}
-    _html(part("open_story", 4 * MAX_CHARACTERS, example.strip()), elem_id="open")
-    parts |= _buttons()
-    parts["status"] = _html(elem_id="status")
-    _html(part("fold"), elem_id="fold")
-    with gr.Column(elem_id="settings"):
-        parts["split"] = gr.Radio(
-            list(SPLITS),
-            value=SPLITS[0],
-            label="Split the text into",
-            info="Choose lines for verse. Lines and paragraphs are scored like sentences.",
-            elem_id="split",
-        )
-        names = list(OPERATIONS)
-        parts["operations"] = gr.CheckboxGroup(
-            names, value=names, label="Operations", elem_id="operations"
-        )
-        with gr.Row():
-            parts["windows"] = gr.Textbox(
-                SCORING_OPTIONS["windows"].default,
-                label="Windows",
-                info="auto, a count, or sizes: 7, 7, 6",
-                min_width=200,
-            )
-            parts["method"] = gr.Radio(
-                list(METHODS), value=METHODS[0], label="Scores", info=_METHOD_INFO, min_width=200
-            )
-        if any_encoder:
-            info = "folder or Hub id"
-            parts["encoder"] = gr.Textbox(label="Encoder", placeholder="default", info=info)
-    return parts
-
-
-def _story_results() -> dict[str, Any]:
-    """The results of a story, by name."""
-    parts = {"token": gr.State(""), "invitation": _html(part("invitation"))}
-    with gr.Column(visible=False, elem_id="results") as parts["results"]:
-        parts["operation"] = gr.Radio([], label="Shaded by", elem_id="operation")
-        parts["advice"] = _html()
-        parts["curve"] = _html(elem_id="curve")
-        parts["shaded"] = _html(elem_id="shaded")
-        _html(part("legend"))
-        parts["downloads"] = _html()
-        info = "the most salient sentences, in story order"
-        parts["k"] = gr.Slider(1, 5, 5, step=1, label="Extract", info=info, elem_id="k", buttons=[])
-        parts["salient"] = _html(elem_id="salient")
-    return parts
-
-
-def _book_input() -> dict[str, Any]:
-    """The book and its settings, by name."""
-    _html(part("open_book", MAX_BOOK, book_suffixes()), elem_id="open-book")
-    # The browser puts the file here; it is hidden by the style sheet.
-    parts: dict[str, Any] = {"book": gr.Textbox(label="Book", elem_id="book", lines=2, max_lines=2)}
-    parts |= _buttons("-book")
-    parts["status"] = _html(elem_id="book-status")
-    levels = list(LEVELS)
-    parts["levels"] = gr.CheckboxGroup(levels, value=levels, label="Levels", elem_id="levels")
-    parts["method"] = gr.Radio(
-        list(METHODS), value=ONE_PASS, label="Scores of sentences", info=_METHOD_INFO
-    )
-    _html(part("limits_of_books", MAX_BOOK, MAX_SENTENCES))
-    return parts
-
-
-def _book_results() -> dict[str, Any]:
-    """The results of a book, by name."""
-    parts: dict[str, Any] = {"token": gr.State("")}
-    with gr.Column(visible=False, elem_id="book-results") as parts["results"]:
-        parts["downloads"] = _html()
-        parts["contents"] = _html(elem_id="contents")
-        info = "of the sentences, in their order"
-        parts["share"] = gr.Slider(
-            1, 50, SHARE, step=1, label="Extract (%)", info=info, elem_id="share", buttons=[]
-        )
-        parts["extract"] = _html(elem_id="book-extract")
-    return parts
-
-
 def _connect(
     layout: Layout,
     page: Page,
-    parts: Mapping[str, Any],
+    parts: dict[str, Any],
     score: Callable[..., Iterator[Parts]],
     inputs: Sequence[str],
     refresh: Callable[..., Parts],
@@ -258,8 +163,106 @@ def _cancelling(page: Page) -> Callable[[gr.Request], None]:
 
 
 def _visitor(request: gr.Request) -> Visitor:
-    session = str(request.session_hash)
-    return Visitor(request.client.host if request.client else "", session)
+    address = request.client.host if request.client else ""
+    return Visitor(address, str(request.session_hash))
+
+
+def _html(value: str = "", **options: Any) -> gr.HTML:
+    """A piece of HTML without gradio's own style."""
+    return gr.HTML(value, apply_default_css=False, js_on_load=None, **options)
+
+
+def _add_buttons(parts: dict[str, Any], suffix: str = "") -> None:
+    """Add the buttons that start and stop the scoring, and its status; their ids end in
+    `suffix`."""
+    with gr.Row():
+        parts["score"] = gr.Button("Score", variant="primary", elem_id=f"score{suffix}")
+        parts["cancel"] = gr.Button("Cancel", visible=False, elem_id=f"cancel{suffix}")
+    parts["status"] = _html(elem_id=f"{suffix[1:]}-status" if suffix else "status")
+
+
+def _story_input(any_encoder: bool) -> dict[str, Any]:
+    """The story and the settings, by name."""
+    example = files("narrative_twins.app").joinpath("haunted_stable.txt").read_text("utf-8")
+    parts: dict[str, Any] = {}
+    parts["text"] = gr.Textbox(
+        label="Story",
+        placeholder="Once upon a time …",
+        elem_id="story",
+        lines=10,
+        max_lines=10,
+        autoscroll=False,
+    )
+    _html(part("open_story", 4 * MAX_CHARACTERS, example.strip()), elem_id="open")
+    _add_buttons(parts)
+    _html(part("fold"), elem_id="fold")
+    with gr.Column(elem_id="settings"):
+        parts["split"] = gr.Radio(
+            list(SPLITS),
+            value=SPLITS[0],
+            label="Split the text into",
+            info="Choose lines for verse. Lines and paragraphs are scored like sentences.",
+            elem_id="split",
+        )
+        names = list(OPERATIONS)
+        parts["operations"] = gr.CheckboxGroup(
+            names, value=names, label="Operations", elem_id="operations"
+        )
+        with gr.Row():
+            parts["windows"] = gr.Textbox(
+                SCORING_OPTIONS["windows"].default,
+                label="Windows",
+                info="auto, a count, or sizes: 7, 7, 6",
+                min_width=200,
+            )
+            parts["method"] = gr.Radio(
+                list(METHODS), value=METHODS[0], label="Scores", info=_METHOD_INFO, min_width=200
+            )
+        if any_encoder:
+            info = "folder or Hub id"
+            parts["encoder"] = gr.Textbox(label="Encoder", placeholder="default", info=info)
+    return parts
+
+
+def _add_story_results(parts: dict[str, Any]) -> None:
+    parts |= {"token": gr.State(""), "invitation": _html(part("invitation"))}
+    with gr.Column(visible=False, elem_id="results") as parts["results"]:
+        parts["operation"] = gr.Radio([], label="Shaded by", elem_id="operation")
+        parts["advice"] = _html()
+        parts["curve"] = _html(elem_id="curve")
+        parts["shaded"] = _html(elem_id="shaded")
+        _html(part("legend"))
+        parts["downloads"] = _html()
+        info = "the most salient sentences, in story order"
+        parts["k"] = gr.Slider(1, 5, 5, step=1, label="Extract", info=info, elem_id="k", buttons=[])
+        parts["salient"] = _html(elem_id="salient")
+
+
+def _book_input() -> dict[str, Any]:
+    """The book and its settings, by name."""
+    _html(part("open_book", MAX_BOOK, book_suffixes()), elem_id="open-book")
+    # The browser puts the file here; it is hidden by the style sheet.
+    parts: dict[str, Any] = {"book": gr.Textbox(label="Book", elem_id="book", lines=2, max_lines=2)}
+    _add_buttons(parts, "-book")
+    levels = list(LEVELS)
+    parts["levels"] = gr.CheckboxGroup(levels, value=levels, label="Levels", elem_id="levels")
+    parts["method"] = gr.Radio(
+        list(METHODS), value=ONE_PASS, label="Scores of sentences", info=_METHOD_INFO
+    )
+    _html(part("limits_of_books", MAX_BOOK, MAX_SENTENCES))
+    return parts
+
+
+def _add_book_results(parts: dict[str, Any]) -> None:
+    parts["token"] = gr.State("")
+    with gr.Column(visible=False, elem_id="book-results") as parts["results"]:
+        parts["downloads"] = _html()
+        parts["contents"] = _html(elem_id="contents")
+        info = "of the sentences, in their order"
+        parts["share"] = gr.Slider(
+            1, 50, SHARE, step=1, label="Extract (%)", info=info, elem_id="share", buttons=[]
+        )
+        parts["extract"] = _html(elem_id="book-extract")
 
 
 def _add_endpoint(layout: Layout, page: Page) -> None:
@@ -280,7 +283,7 @@ def _add_endpoint(layout: Layout, page: Page) -> None:
             raise gr.Error(str(error), print_exception=False) from None
 
     # Types that gradio reports to clients.
-    types = {name: kind for name, (kind, _) in input_types().items() if name in STORY}
+    types = {name: found.type for name, found in inputs_by_name().items() if name in STORY}
     score.__annotations__ = {"request": gr.Request, **types, "return": dict[str, Any]}
     about = (
         "Score a story: the salience of every sentence, by each operation. Until the story is"
@@ -295,14 +298,8 @@ def endpoint_info(layout: Layout) -> dict[str, Any]:
     what it returns."""
     info: dict[str, Any] = layout.blocks.get_api_info()
     endpoint = info["named_endpoints"][f"/{SCORE}"]
-    fields = layout.events[layout.endpoint].model_fields
-    for parameter, (name, about) in zip(endpoint["parameters"], fields.items(), strict=True):
-        parameter["label"] = name
-        parameter["python_type"]["description"] = about.description
-    (returned,) = endpoint["returns"]
-    returned["label"] = "salience"
-    returned["python_type"]["description"] = (
-        "sentences, spans (of characters), windows (of sentences), scores (by operation, one for"
-        " each sentence), truncated, context_tokens, cut_tokens, approximate"
-    )
+    described = [(name, found.about) for name, found in layout.events[layout.endpoint].items()]
+    values = [*endpoint["parameters"], *endpoint["returns"]]
+    for value, (label, about) in zip(values, [*described, ("salience", _RETURNED)], strict=True):
+        value["label"], value["python_type"]["description"] = label, about
     return info

@@ -6,12 +6,20 @@ import secrets
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from markupsafe import Markup
 
-from narrative_twins.app.estimates import format_duration
-from narrative_twins.app.scoring import Job, ScoringQueue, Work, book_work, story_work
+from narrative_twins.app.scoring import (
+    Job,
+    ScoringQueue,
+    Work,
+    book_work,
+    format_duration,
+    story_work,
+)
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades, shares
 from narrative_twins.salience.books.result import BookSalience, Contents
 from narrative_twins.salience.operations import OPERATIONS
@@ -83,54 +91,48 @@ class Page:
         """Score a story, see `story_work`: yields its progress, and in the end the results or an
         error message. The encoder is ignored if visitors may not name one."""
         name = encoder.strip() if self.any_encoder else ""
-        yield from self._run(visitor, lambda: story_work(**story, encoder=name or None))
+        return self._run(visitor, partial(story_work, **story, encoder=name or None))
 
     def score_book(self, visitor: Visitor, **book: Any) -> Iterator[Parts]:
         """Score a book, see `book_work`: yields its progress, and in the end the results or an
         error message."""
-        yield from self._run(visitor, lambda: book_work(**book))
+        return self._run(visitor, partial(book_work, **book))
+
+    def _run(self, visitor: Visitor, request: Callable[[], Work]) -> Iterator[Parts]:
+        job = None
+        try:
+            job = self.jobs[visitor] = self.queue.start(request(), visitor.address)
+            for _ in job.steps(self.pause):
+                phase, left = self._phase(job), job.seconds_left
+                if left is None:
+                    status = part("status", f"{phase} …")
+                else:
+                    words = f"{phase}: {job.share:.0%}, about {format_duration(left)} left"
+                    status = part("progress", words, job.share)
+                yield _BUSY | {"status": status}
+            yield _READY | _SHOWN | self._result(job.result)
+        except ValueError as error:
+            kind = "status" if job is not None and job.stopped else "problem"
+            yield _READY | {"status": part(kind, str(error))}
+        finally:
+            # Also if the visitor has closed the page, or scores another story.
+            if job is not None:
+                job.stop()
+                self.jobs.pop(visitor, None)
 
     def score_data(self, visitor: Visitor, **story: Any) -> Iterator[dict[str, Any]]:
         """Score a story for a program, see `story_work`: yields steps with `phase`, `share` and
-        `seconds_left` (None before the scoring has begun), and in the end the result as
+        `seconds_left` (None until it can be estimated), and in the end the result as
         `StorySalience.to_dict` has it. Raises `ValueError` with a sentence on what is wrong."""
         job = self.queue.start(story_work(**story), visitor.address)
         try:
             for _ in job.steps(self.pause):
-                left = job.seconds_left if job.began else None
-                yield {"phase": self._phase(job), "share": job.share, "seconds_left": left}
+                step = {"phase": self._phase(job), "share": job.share}
+                yield step | {"seconds_left": job.seconds_left}
             yield job.result.to_dict()
         finally:
             # Also if the program has gone, or cancels the story.
             job.stop()
-
-    def _run(self, visitor: Visitor, request: Callable[[], Work]) -> Iterator[Parts]:
-        """Score what is requested: yields its progress, and in the end the result. A `ValueError`
-        is shown as the status."""
-        try:
-            job = self.queue.start(request(), visitor.address)
-        except ValueError as error:
-            yield {"status": part("problem", str(error))}
-            return
-        self.jobs[visitor] = job
-        try:
-            for _ in job.steps(self.pause):
-                yield _BUSY | {"status": self._progress(job)}
-            yield _READY | _SHOWN | self._result(job.result)
-        except ValueError as error:
-            kind = "status" if job.stopped else "problem"
-            yield _READY | {"status": part(kind, str(error))}
-        finally:
-            # Also if the visitor has closed the page, or scores another story.
-            job.stop()
-            self.jobs.pop(visitor, None)
-
-    def _progress(self, job: Job) -> str:
-        phase = self._phase(job)
-        if not job.began:
-            return part("status", f"{phase} …")
-        left = format_duration(job.seconds_left)
-        return part("progress", f"{phase}: {job.share:.0%}, about {left} left", job.share)
 
     def _phase(self, job: Job) -> str:
         """What is done for a job, or how many are scored before it."""
@@ -214,8 +216,12 @@ def part(name: str, *values: Any) -> str:
 def downloads(result: StorySalience | BookSalience) -> list[str]:
     """The formats in which a result can be downloaded: those whose libraries are installed, and
     which are not text for a terminal."""
-    names = book_formats() if isinstance(result, BookSalience) else FORMATS
-    return [name for name in names if FORMATS[name].available]
+    found = []
+    for name in book_formats() if isinstance(result, BookSalience) else FORMATS:
+        with suppress(ImportError):
+            FORMATS[name].check()
+            found += [name] if FORMATS[name].download else []
+    return found
 
 
 def shaded_text(result: StorySalience, operation: str) -> str:

@@ -1,5 +1,5 @@
-"""The scoring of the web page: what visitors ask for, checked, and a queue that scores one story or
-book at a time, in a thread, with progress and cancellation."""
+"""The scoring of the web page: what visitors ask for, checked; and a queue that scores one story or
+book at a time, in a thread, with progress, a limit of time and cancellation."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Any, Literal, TypeAlias, get_args
 
-from narrative_twins.app.estimates import LoadedEncoder
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.books.scoring import BookScorer, chapter_stories
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.salience.options import Approximation, checked_options
+from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.books.reading import BOOK_FORMATS, book_of, printable_name
 from narrative_twins.stories.splitting import SplitName
@@ -33,6 +31,7 @@ MAX_CHARACTERS = 2_000_000  # of a story; browsers are slow to show more
 MAX_BOOK = 10_000_000  # bytes of a book; in base64 they are less than `guard.MAX_BODY`
 MAX_SENTENCES = 20_000  # of a book; browsers are slow to show more
 MAX_ENCODERS = 2  # in memory, of those that requests name
+MIN_SHARE = 0.02  # of the scoring that must be done to tell how long the rest will take
 
 ONE_PASS = "one pass"
 Method: TypeAlias = Literal["exact", "one pass"]
@@ -45,33 +44,31 @@ def book_suffixes() -> tuple[str, ...]:
     return tuple(suffix for form in bounded for suffix in form.suffixes)
 
 
-@dataclass(eq=False)
 class Job:
     """A story or book that is scored, or waits to be scored. Made by `ScoringQueue.start`.
 
     Attributes:
         client: who has asked for it.
+        patience: the maximum time of the scoring, in seconds.
         phase: the current step, for users to read; empty while it waits.
-        share: how much of the scoring is done, from 0 to 1.
-        seconds: the estimated time of the scoring.
-        began: when the scoring began, by `time.monotonic`; 0 before.
+        share: how much of this step is done, from 0 to 1.
+        began: when this step began, by `time.monotonic`.
         stopped: whether it was cancelled.
         scored: the result, when it has ended.
     """
 
-    client: str
-    phase: str = ""
-    share: float = 0.0
-    seconds: float = 0.0
-    began: float = 0.0
-    stopped: bool = False
-    scored: Future[Any] = field(init=False)
+    scored: Future[Any]
+
+    def __init__(self, client: str, patience: float) -> None:
+        self.client, self.patience = client, patience
+        self.phase, self.share, self.began, self.stopped = "", 0.0, 0.0, False
 
     @property
-    def seconds_left(self) -> float:
-        """The remaining time: by the estimate at first, then by the speed so far."""
-        spent = time.monotonic() - self.began
-        return self.seconds - spent if self.share < 0.02 else spent / self.share * (1 - self.share)
+    def seconds_left(self) -> float | None:
+        """The remaining time of the scoring, by its speed so far; None if too little is done."""
+        if self.share < MIN_SHARE:
+            return None
+        return (time.monotonic() - self.began) * (1 / self.share - 1)
 
     @property
     def result(self) -> Any:
@@ -99,27 +96,45 @@ class Job:
             yield
 
     def begin(self, phase: str) -> None:
-        """Begin a step. Raises `CancelledError` if the job was cancelled."""
-        self.phase = phase
+        """Begin a step. Raises errors as `update`."""
+        self.phase, self.began = phase, time.monotonic()
         self.update(0.0)
 
-    def begin_scoring(self, seconds: float) -> None:
-        """Begin the scoring, which will take about this many seconds."""
-        self.seconds, self.began = seconds, time.monotonic()
-        self.begin("Scoring")
-
     def update(self, share: float) -> None:
-        """Set the share that is done. Raises `CancelledError` if the job was cancelled."""
+        """Set the share that is done. Raises `CancelledError` if the job was cancelled, and
+        `ValueError` if this step takes too long."""
         self.share = share
         if self.stopped:
             raise CancelledError
+        spent = time.monotonic() - self.began
+        # After a part of the time, since a forward pass can be slow at first.
+        if spent > self.patience / 10 and spent + (self.seconds_left or 0.0) > self.patience:
+            raise ValueError(
+                f"This takes more than {format_duration(self.patience)} to score on this machine;"
+                " use more windows, leave out shifting, choose one pass, or use the command."
+            )
 
 
-Scored: TypeAlias = StorySalience | BookSalience
-Work: TypeAlias = Callable[[Job, "ScoringQueue"], Scored]
+def format_duration(seconds: float) -> str:
+    """A time in words, rounded, such as `2 minutes`."""
+    unit, size = "second", 1
+    for larger, its_size in (("minute", 60), ("hour", 3600)):
+        if seconds >= 0.9 * its_size:
+            unit, size = larger, its_size
+    count = max(1, round(seconds / size))
+    return f"{count} {unit}{'s' * (count > 1)}"
+
+
+def _sentence(error: BaseException) -> str:
+    """The message of an error as one capitalized line of at most about 400 characters."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    text = text if len(text) <= 400 else f"{text[:400].rsplit(' ', 1)[0]} …"
+    return text[0].upper() + text[1:] + "." * text[-1].isalnum()
+
+
+Work: TypeAlias = Callable[[Job, "ScoringQueue"], StorySalience | BookSalience]
 """Scores a story or book by an encoder of the queue, and reports to the job how far it is. Errors
-are those of the functions that score; also a `ValueError` if it would take longer than the patience
-of the queue."""
+are those of the functions that score, and those of `Job.update`."""
 
 
 class ScoringQueue:
@@ -127,7 +142,8 @@ class ScoringQueue:
 
     Args:
         model: folder or Hub id of the encoder; None for the default encoder.
-        patience: the longest estimated time of a story, in seconds; longer stories are refused.
+        patience: the maximum time of a story, in seconds. The scoring of a longer one is stopped
+            when its time can be estimated.
     """
 
     def __init__(self, model: str | None = None, patience: float = 3600.0) -> None:
@@ -135,13 +151,13 @@ class ScoringQueue:
         self._executor = ThreadPoolExecutor(1)
         self._lock = Lock()  # held to read or change the jobs
         self._jobs: list[Job] = []
-        self.named = lru_cache(MAX_ENCODERS)(_loaded)
-        """An encoder that a visitor names. Raises errors as `StoryEncoder.from_pretrained`."""
+        self.named = lru_cache(MAX_ENCODERS)(StoryEncoder.from_pretrained)
+        """The encoders that visitors name."""
 
     @cached_property
-    def own(self) -> LoadedEncoder:
+    def own(self) -> StoryEncoder:
         """The encoder of the queue, loaded when it is first asked for."""
-        return _loaded(self.model)
+        return StoryEncoder.from_pretrained(self.model)
 
     def jobs(self) -> list[Job]:
         """The jobs that have not ended, in their order: the first one is scored."""
@@ -151,10 +167,10 @@ class ScoringQueue:
     def start(self, work: Work, client: str = "") -> Job:
         """Add a story or book to the queue, which scores it in a thread. Raises `ValueError` with a
         sentence for the client if too many are waiting."""
-        job = Job(client)
+        job = Job(client, self.patience)
         with self._lock:
-            waiting = [other for other in self.jobs() if not other.scored.running()]
-            if sum(other.client == client for other in waiting) >= MAX_WAITING:
+            waiting = [other.client for other in self.jobs() if not other.scored.running()]
+            if waiting.count(client) >= MAX_WAITING:
                 raise ValueError(
                     f"{MAX_WAITING} of your stories are waiting already; wait for them, or cancel"
                     " some."
@@ -178,17 +194,6 @@ class ScoringQueue:
             for job in self.jobs():
                 job.stop()
         self._executor.shutdown(cancel_futures=True)
-
-
-def _loaded(name: str | None) -> LoadedEncoder:
-    return LoadedEncoder(StoryEncoder.from_pretrained(name))
-
-
-def _sentence(error: BaseException) -> str:
-    """The message of an error as one capitalized line of at most about 400 characters."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    text = text if len(text) <= 400 else f"{text[:400].rsplit(' ', 1)[0]} …"
-    return text[0].upper() + text[1:] + "." * text[-1].isalnum()
 
 
 def story_work(
@@ -231,24 +236,19 @@ def story_work(
     fast = [name for name in operations if OPERATIONS[name].has_one_pass]
 
     def work(job: Job, queue: ScoringQueue) -> StorySalience:
-        options = checked_options(
-            {
-                "operations": (approximate and fast) or operations,
-                "windows": chosen,
-                "approximate": approximate,
-                "on_truncation": "ignore",
-                "progress": job.update,
-            }
-        )
         job.begin(f"Splitting into {split}")
         story = Story.parse(text, chosen, split)
         job.begin("Loading the encoder")
         loaded = queue.own if encoder is None else queue.named(encoder)
-        job.begin("Estimating the time")
-        exact: Any = None if approximate else options["operations"]
-        faster = "use more windows, leave out shifting, or "
-        job.begin_scoring(loaded.seconds([story], exact, queue.patience, faster=faster))
-        (result,) = score_stories([story], loaded.encoder, **options)
+        job.begin("Scoring")
+        (result,) = score_stories(
+            [story],
+            loaded,
+            operations=(approximate and fast) or operations,
+            approximate=approximate,
+            on_truncation="ignore",
+            progress=job.update,
+        )
         return result
 
     return work
@@ -290,27 +290,16 @@ def book_work(book: str, levels: Sequence[str], method: str) -> Work:
         job.begin("Reading the book")
         try:
             found = book_of(name, data)
-            stories = chapter_stories(found)
+            sentences = sum(map(len, chapter_stories(found)))
         except ValueError as error:
             raise ValueError(f"{printable_name(name)}: {error}") from error
-        sentences = sum(map(len, stories))
         if sentences > MAX_SENTENCES:
             raise ValueError(
                 f"The book has {sentences:,} sentences, more than the limit of {MAX_SENTENCES:,};"
                 " use the command `narrative-twins book`."
             )
-        job.begin("Loading the encoder")
-        scorer = BookScorer.of(queue.own.encoder, levels, approximate=approximate)
-        job.begin("Estimating the time")
-        exact = scorer.operations.get("sentence", [])
-        seconds = queue.own.seconds(
-            stories,
-            None if approximate and exact else exact,
-            queue.patience,
-            # Scenes are read once, alone, for all levels above sentences.
-            passes=int(scorer.levels != ("sentence",)),
-        )
-        job.begin_scoring(seconds)
+        job.begin("Scoring")
+        scorer = BookScorer.of(queue.own, levels, approximate=approximate)
         rows = scorer.rows(found, progress=lambda done: job.update(done / sentences))
         return scorer.result(found, rows)
 

@@ -35,7 +35,7 @@ def serve(
         model: folder or Hub id of the encoder; None for the default encoder.
         allow_hosts: further names by which the page may be reached, for example through a proxy;
             visitors can't name an encoder then. Requests to other hosts are refused.
-        patience: the longest estimated time of a story, in seconds; longer stories are refused.
+        patience: the maximum time of a story, in seconds.
         ready: called with the address of the page when it is served.
 
     Raises:

@@ -172,8 +172,8 @@ def output_options(
 
 @command(
     "Show saved scores: what score wrote as jsonl or json, the folder of a report, and what"
-    " book wrote as json or jsonl; - or no FILE is standard input. Nothing is scored, and no"
-    " encoder is loaded."
+    " book wrote as json or jsonl; - or no FILE is standard input, as JSON Lines. Nothing is"
+    " scored, and no encoder is loaded."
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @output_options(lambda: [*FORMATS, REPORT])

@@ -3,27 +3,30 @@ and a story as HTML for the output cell of a notebook."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from html import escape
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.plots.style import INK, hex_color, one_line
+from narrative_twins.plots.style import INK, one_line
 
 Colour: TypeAlias = tuple[int, int, int]
 
-PALE = (0xFF, 0xFF, 0xFF)
-STRONG = (0xF2, 0x9E, 0x4C)
+PALE, STRONG = (0xFF, 0xFF, 0xFF), (0xF2, 0x9E, 0x4C)
 """The background of the least and the most salient sentence; text has a contrast of at least 7.5 to
 1 on all shades."""
-PALE_DARK = (0x21, 0x1E, 0x1B)
-STRONG_DARK = (0x94, 0x50, 0x0F)
+PALE_DARK, STRONG_DARK = (0x21, 0x1E, 0x1B), (0x94, 0x50, 0x0F)
 """The same on a dark page, for light text, with a contrast of at least 5 to 1."""
 
 MAX_SENTENCES = 2000
 """Notebooks keep what they show: a book in full would make them slow to open."""
+
+
+def hex_color(colour: Colour) -> str:
+    """A colour in the notation of CSS and matplotlib, such as `#1b1b1f`."""
+    return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
 def shares(scores: list[float]) -> NDArray[np.float64]:
@@ -49,34 +52,34 @@ def shaded_cell(
     *,
     title: str,
     notes: Iterable[str],
-    strong: Iterable[int] = (),
-    paragraphs: Iterable[int] = (),
+    strong: Container[int] = (),
+    paragraphs: Container[int] = (),
 ) -> str:
-    """The sentences of a story in its order, each shaded by its score. Text and background of a
-    sentence both have colours of their own, so that it can be read on light and dark pages;
-    everything else has the colours of the page. Styles are in attributes, since some notebooks drop
-    style sheets.
+    """The sentences of a story in its order, each shaded by its score, with a description that is
+    shown while the pointer is on it; those in `strong` are bold, those in `paragraphs` begin a
+    paragraph.
 
-    Args:
-        sentences: the sentences.
-        scores: one number per sentence, for the shades.
-        descriptions: one text per sentence, shown while the pointer is on it.
-        title, notes: text above and below the story.
-        strong: the indices of bold sentences.
-        paragraphs: the indices of sentences that begin a paragraph.
+    Text and background of a sentence both have colours of their own, so that it can be read on
+    light and dark pages; everything else has the colours of the page. Styles are in attributes,
+    since some notebooks drop style sheets.
     """
-    bold, breaks, colours, parts = set(strong), set(paragraphs), shades(scores), []
-    for i, sentence in enumerate(sentences[:MAX_SENTENCES]):
-        weight = ";font-weight:bold" if i in bold else ""
-        style = f"background:{hex_color(colours[i])};color:{hex_color(INK)};padding:1px 2px{weight}"
-        parts.append("<br><br>" if i in breaks else " " if i else "")
+    colours, parts = map(hex_color, shades(scores)), []
+    for i, (sentence, colour) in enumerate(zip(sentences[:MAX_SENTENCES], colours, strict=False)):
+        weight = ";font-weight:bold" if i in strong else ""
+        style = f"background:{colour};color:{INK};padding:1px 2px{weight}"
+        parts.append("<br><br>" if i in paragraphs else " " if i else "")
         parts.append(f'<span dir="auto" style="{style}" title="{escape(descriptions[i])}">')
         parts.append(f"{escape(one_line(sentence))}</span>")
     if (hidden := len(sentences) - MAX_SENTENCES) > 0:
         notes = [f"{hidden:,} more sentence{'s' * (hidden > 1)} not shown.", *notes]
+    return notebook_cell(title, "".join(parts), notes)
+
+
+def notebook_cell(title: str, content: str, notes: Iterable[str]) -> str:
+    """HTML for the output cell of a notebook: a title, HTML that scrolls if it is long, and
+    notes."""
     below = "".join(f"<div><small>{escape(note)}</small></div>" for note in notes)
-    box = "max-height:32em;overflow:auto;line-height:1.7"
     return (
         f"<div><div><strong><bdi>{escape(title)}</bdi></strong></div>"
-        f'<div style="{box}">{"".join(parts)}</div>{below}</div>'
+        f'<div style="max-height:32em;overflow:auto;line-height:1.7">{content}</div>{below}</div>'
     )

@@ -93,7 +93,7 @@ class Scored:
     ) -> Figure:
         """A figure of the scores, with a note on how they are compared; see `StorySalience.plot`
         and `salience_figure`."""
-        check_figure(path, width)
+        check_figure(path)
         names = [operations] if isinstance(operations, str) else operations
         scores = {name: self.scores_of(name) for name in (self.scores if names is None else names)}
         if not scores:

@@ -11,26 +11,22 @@ import csv
 import io
 import json
 import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
-from typing import Any, BinaryIO, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from rich.console import Console
 
 from narrative_twins.extras import check_extra
-from narrative_twins.files import STDIN
 from narrative_twins.plots.style import render
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.heat_map import plot_stories
 from narrative_twins.show.pages import book_html, to_html
 from narrative_twins.show.report import SCORES
-from narrative_twins.show.terminal import TOP, book_text, shown_sentences, to_table
-from narrative_twins.stories.books.reading import printable_name
-from narrative_twins.stories.reading import stories_in
+from narrative_twins.show.terminal import TOP, book_text, to_table
+from narrative_twins.stories.reading import read_stories
 
 
 @dataclass(frozen=True)
@@ -78,15 +74,6 @@ class OutputFormat:
     binary: bool = False
     extra: str | None = None
     download: bool = True
-
-    @property
-    def available(self) -> bool:
-        """Whether the web page can offer it: its libraries are installed."""
-        try:
-            self.check()
-        except ImportError:
-            return False
-        return self.download
 
     def check(self) -> None:
         """Raise an ImportError that says what to install, if a library is missing."""
@@ -189,20 +176,41 @@ def _json_lines(results: Iterable[StorySalience], layout: Layout) -> Pieces:
         yield f"{_object(result, layout)}\n"
 
 
+def _object(result: StorySalience, layout: Layout) -> str:
+    data = result.to_dict()
+    if layout.top is not None:
+        data["top"] = [asdict(sentence) for sentence in result.top(layout.top)]
+    return json.dumps(data, ensure_ascii=False)
+
+
 @register_format("csv", "text/csv", suffixes=(".csv",))
 def _csv(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     """One row per sentence. Texts that a spreadsheet would take for formulas get an apostrophe in
     front."""
     header = ["story", "index", "window", "start", "end", "sentence"]
     for at, result in enumerate(results):
-        lines = [] if at else [_row([*header, *result.scores])]
+        lines = [] if at else [_row(*header, *result.scores)]
         name = result.index if result.story.id is None else result.story.id
-        shown = shown_sentences(result, layout.top)
-        for w, (lo, hi) in enumerate(result.windows):
-            for i in sorted(shown.intersection(range(lo, hi))):
-                scores = [values[i] for values in result.scores.values()]
-                lines.append(_row([name, i, w, *result.spans[i], result.sentences[i], *scores]))
+        windows = [w for w, (lo, hi) in enumerate(result.windows) for _ in range(lo, hi)]
+        for i in sorted(result.highest(len(result) if layout.top is None else layout.top)):
+            scores = [values[i] for values in result.scores.values()]
+            about = [name, i, windows[i], *result.spans[i], result.sentences[i]]
+            lines.append(_row(*about, *scores))
         yield "".join(lines)
+
+
+def _row(*cells: Any) -> str:
+    line = io.StringIO()
+    # With this terminator cells that have a carriage return are quoted too.
+    csv.writer(line, lineterminator="\r\n").writerow(map(_as_text, cells))
+    return line.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _as_text(cell: Any) -> Any:
+    """A text that a spreadsheet shows as it is: with an apostrophe in front if it would be taken
+    for a formula (OWASP, "CSV injection")."""
+    is_formula = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{cell}" if is_formula else cell
 
 
 @register_format(
@@ -225,37 +233,15 @@ def _register_image(form: str, media_type: str) -> None:
         """The curves of one story, or several stories as a heat map."""
         remaining = iter(results)
         first = list(islice(remaining, 2))
-        if len(first) != 1:
-            yield render(plot_stories(chain(first, remaining)), form)
-        elif layout.top is None:
-            yield render(first[0].plot(), form)
+        if len(first) == 1:
+            figure = first[0].plot(top=TOP if layout.top is None else layout.top)
         else:
-            yield render(first[0].plot(top=layout.top), form)
+            figure = plot_stories(chain(first, remaining))
+        yield render(figure, form)
 
 
 _register_image("png", "image/png")
 _register_image("svg", "image/svg+xml")
-
-
-def _object(result: StorySalience, layout: Layout) -> str:
-    data = result.to_dict()
-    if layout.top is not None:
-        data["top"] = [asdict(sentence) for sentence in result.top(layout.top)]
-    return json.dumps(data, ensure_ascii=False)
-
-
-def _row(cells: Sequence[Any]) -> str:
-    line = io.StringIO()
-    # With this terminator cells that have a carriage return are quoted too.
-    writer = csv.writer(line, lineterminator="\r\n")
-    writer.writerow([_as_text(cell) if isinstance(cell, str) else cell for cell in cells])
-    return line.getvalue().removesuffix("\r\n") + "\n"
-
-
-def _as_text(cell: str) -> str:
-    """A text that a spreadsheet shows as it is: with an apostrophe in front if it would be taken
-    for a formula (OWASP, "CSV injection")."""
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 def read_results(paths: Iterable[str | os.PathLike[str]]) -> Iterator[StorySalience]:
@@ -265,42 +251,24 @@ def read_results(paths: Iterable[str | os.PathLike[str]]) -> Iterator[StorySalie
     Args:
         paths: files from `narrative-twins score` with `--format jsonl` or `json`, or lines of
             `StorySalience.to_dict` as JSON; folders from `narrative-twins report`; `-` for standard
-            input.
+            input, as JSON Lines.
 
     Raises:
-        ValueError: a file has no scores, or what is not a result; has the file and the line.
-        OSError: a file can't be read.
+        ValueError: a file can't be read, has no scores, or what is not a result; has the file and
+            the line.
     """
     index = 0
-    for path in [os.fspath(path) for path in paths]:
-        file = os.path.join(path, SCORES) if os.path.isdir(path) else path
-        for where, data in _saved_in(file):
+    for path in paths:
+        file = os.path.join(path, SCORES) if os.path.isdir(path) else os.fspath(path)
+        form = "json" if file.lower().endswith(".json") else "jsonl"
+        for document in read_stories([file], form):
             try:
-                yield StorySalience.from_dict(data, index)
+                if document.problem is not None:
+                    raise ValueError(document.problem)
+                yield StorySalience.from_dict(document.content, index)
             except ValueError as error:
-                raise ValueError(f"{where}: {error}; {_READABLE}") from None
+                raise ValueError(
+                    f"{document.name}: {error}; saved scores are the JSON Lines or JSON that"
+                    " `narrative-twins score` writes, or a report's folder"
+                ) from None
             index += 1
-
-
-_READABLE = (
-    "saved scores are the JSON Lines or JSON that `narrative-twins score` writes, or a report's"
-    " folder"
-)
-_BLANK = b"\xef\xbb\xbf \t\r\n"
-
-
-def _saved_in(path: str) -> Iterator[tuple[str, Any]]:
-    """The results in a file as data, each with its place for messages. Whether it is JSON or JSON
-    Lines is seen by its content."""
-    name = "standard input" if path == STDIN else printable_name(path)
-    with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
-        first = next((line for line in file if line.strip(_BLANK)), b"")
-        start = first.strip(_BLANK)[:1]
-        if start not in (b"[", b"{"):
-            raise ValueError(f"{name} has no scores that can be read; {_READABLE}")
-        is_list = start == b"[" or path.lower().endswith(".json")
-        lines = cast(BinaryIO, chain([first], file))
-        for document in stories_in(lines, name, "json" if is_list else "jsonl"):
-            if document.problem is not None:
-                raise ValueError(f"{document.name}: {document.problem}")
-            yield document.name, document.content

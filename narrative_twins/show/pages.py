@@ -6,20 +6,19 @@ from __future__ import annotations
 import base64
 import hashlib
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from narrative_twins.plots.shades import shades
-from narrative_twins.plots.style import hex_color, one_line, shortened
+from narrative_twins.plots.shades import hex_color, shades
+from narrative_twins.plots.style import one_line, shortened
 from narrative_twins.salience.books.result import BookSalience, Contents
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.terminal import MARK, caption, marked, shown_sentences, window_title
+from narrative_twins.show.terminal import MARK, caption, marked, shown_windows
 from narrative_twins.stories.splitting import find_headings
 
 _PIECES = 500
@@ -43,12 +42,8 @@ def templates(package: str = "narrative_twins.show") -> Environment:
 def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterator[str]:
     """An HTML page without scripts and external resources, in pieces. Results are read lazily, and
     `top` limits the sentences of each story as in `to_table`."""
-    return page(
-        "stories.html",
-        "Narrative salience",
-        results=results,
-        section=lambda result: Markup(section(result, top)),
-    )
+    sections = (Markup(section(result, top)) for result in results)
+    return page("stories.html", "Narrative salience", sections=sections)
 
 
 def book_html(result: BookSalience) -> Iterator[str]:
@@ -59,9 +54,8 @@ def book_html(result: BookSalience) -> Iterator[str]:
 
 
 def page(template: str, title: str, *, script: str = "", **values: Any) -> Iterator[str]:
-    """A page from a template, in pieces; arguments as `page_head`, and the values of the
-    template."""
-    stream = templates().get_template(template).stream(**_head(title, script=script), **values)
+    """A page from a template with these values, in pieces; title and script as for `page_head`."""
+    stream = templates().get_template(template).stream(_head(title, "", script), **values)
     stream.enable_buffering(_PIECES)
     return stream
 
@@ -78,7 +72,7 @@ def page_head(title: str, style: str = "", script: str = "") -> str:
     return templates().get_template("head.html").render(_head(title, style, script)) + "\n"
 
 
-def _head(title: str, style: str = "", script: str = "") -> dict[str, str]:
+def _head(title: str, style: str, script: str) -> dict[str, str]:
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     return {
         "title": shortened(title, 120),
@@ -93,32 +87,24 @@ def section(
 ) -> str:
     """One story as HTML: a heading of the given level, the HTML in `between`, and a table of the
     sentences; `top` limits them as in `to_table`."""
-    shown = shown_sentences(result, top)
-    windows = [
-        {
-            "title": window_title(w, lo, hi) if len(result.windows) > 1 else "",
-            "sentences": [i for i in range(lo, hi) if i in shown],
-        }
-        for w, (lo, hi) in enumerate(result.windows)
-    ]
-    text = templates().get_template("section.html")
-    return text.render(
-        result=result,
-        level=level,
-        between=Markup(between),
-        main=result.primary_operation,
-        windows=[window for window in windows if window["sentences"]],
-        # An excerpt of the most salient sentences has no headings.
-        headings=_headings(result) if len(shown) == len(result) else {},
-        meanings={
-            name: OPERATIONS[name].meaning if name in OPERATIONS else "" for name in result.scores
-        },
-        colours={
-            name: list(map(hex_color, shades(result.compared(name)))) for name in result.scores
-        },
-        stars={name: marked(result, name) for name in result.scores},
-        mark=MARK,
-        caption=caption(result),
+    windows, names = shown_windows(result, top), list(result.scores)
+    return (
+        templates()
+        .get_template("section.html")
+        .render(
+            result=result,
+            level=level,
+            between=Markup(between),
+            main=result.primary_operation,
+            windows=windows,
+            # An excerpt of the most salient sentences has no headings.
+            headings={} if sum(map(len, windows.values())) < len(result) else _headings(result),
+            meanings={name: OPERATIONS[name].meaning for name in names if name in OPERATIONS},
+            colours={name: list(map(hex_color, shades(result.compared(name)))) for name in names},
+            stars={name: marked(result, name) for name in names},
+            mark=MARK,
+            caption=caption(result),
+        )
     )
 
 
@@ -133,41 +119,3 @@ def _headings(result: StorySalience) -> dict[int, list[str]]:
         ):
             found.setdefault(after, []).append(one_line(result.story.text[lo:hi]))
     return found
-
-
-def report_page(
-    result: StorySalience, top: int | None, curves: str, previous: str, following: str
-) -> Iterator[str]:
-    """The page of a story in a report, in pieces.
-
-    Args:
-        result, top: as for `section`.
-        curves: the curves of the story as SVG, or why there are none.
-        previous, following: the names of the pages before and after it; empty for none.
-    """
-    svg = Markup(curves) if curves.startswith("<svg") else ""
-    between = templates().get_template("report_curves.html").render(svg=svg, problem=curves)
-    story = Markup(section(result, top, level=1, between=between))
-    return page(
-        "report_page.html", result.name, story=story, previous=previous, following=following
-    )
-
-
-def report_index(rows: Iterable[Mapping[str, Any]], count: int, left_out: int) -> Iterator[str]:
-    """The index of a report, in pieces: a complete list of stories without JavaScript, which
-    JavaScript can search and sort.
-
-    Args:
-        rows: for each story its `position`, `page`, `name`, number of `sentences`, `first` words,
-            whether it is `truncated`, and its `top` sentence.
-        count, left_out: the number of rows, and of stories that could not be scored.
-    """
-    script = files("narrative_twins.show").joinpath("templates/index.js").read_text("utf-8")
-    return page(
-        "report_index.html",
-        "Narrative salience",
-        script=script,
-        rows=rows,
-        count=count,
-        left_out=left_out,
-    )

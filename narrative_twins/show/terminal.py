@@ -3,7 +3,7 @@ figures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.console import Console
@@ -11,8 +11,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from narrative_twins.plots.shades import STRONG, shares
-from narrative_twins.plots.style import INK, hex_color, one_line
+from narrative_twins.plots.shades import STRONG, hex_color, shares
+from narrative_twins.plots.style import INK, one_line
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.books.units import Unit, UnitScores
 from narrative_twins.salience.result import StorySalience
@@ -22,11 +22,9 @@ BARS = "▁▂▃▄▅▆▇█"
 TOP = 3
 """How many sentences of each chapter of a book are shown as text."""
 
-_STARRED = Style(bold=True, color=hex_color(INK), bgcolor=hex_color(STRONG))
-_ASCII = str.maketrans(
-    {MARK: "*", "─": "-", "━": "-", "│": "|", "…": ".", "·": "|"}
-    | dict(zip(BARS, "12345678", strict=True))
-)
+_BOLD = Style(bold=True)
+_STARRED = Style(bold=True, color=INK, bgcolor=hex_color(STRONG))
+_ASCII = str.maketrans("★─━│…·▁▂▃▄▅▆▇█", "*--|.|12345678")
 
 
 def in_encoding(text: str, encoding: str) -> str:
@@ -44,14 +42,15 @@ def marked(result: StorySalience, operation: str) -> set[int]:
     return {sentence.index for sentence in result.extract(operation=operation)}
 
 
-def shown_sentences(result: StorySalience, top: int | None) -> set[int]:
-    """The indices of the `top` most salient sentences; None for all."""
-    return {sentence.index for sentence in result.top(len(result) if top is None else top)}
-
-
-def window_title(w: int, lo: int, hi: int) -> str:
-    """The heading of a window; its numbers count from 1."""
-    return f"window {w + 1}: sentences {lo + 1} to {hi}"
+def shown_windows(result: StorySalience, top: int | None) -> dict[str, list[int]]:
+    """The indices of the `top` most salient sentences (None for all) of each window that has some,
+    by its heading; numbers in headings count from 1."""
+    shown = set(result.highest(len(result) if top is None else top))
+    windows = {
+        f"window {w}: sentences {lo + 1} to {hi}": [i for i in range(lo, hi) if i in shown]
+        for w, (lo, hi) in enumerate(result.windows, start=1)
+    }
+    return {heading: indices for heading, indices in windows.items() if indices}
 
 
 def caption(result: StorySalience) -> str:
@@ -79,31 +78,18 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
         top: show only this many sentences, the most salient by the primary operation, in story
             order.
     """
-    table = Table(
-        title=result.title,
-        title_justify="left",
-        title_style="bold",
-        caption=caption(result),
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        expand=True,
-    )
-    for name in ("#", *result.scores):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("sentence", ratio=1)
-    shown = shown_sentences(result, top)
+    table = _table([*result.scores, "sentence"])
+    table.title, table.title_style = result.title, "bold"
+    table.caption = caption(result)
+    table.title_justify = table.caption_justify = "left"
     stars = {name: marked(result, name) for name in result.scores}
     bars = {name: bars_of(result.compared(name)) for name in result.scores}
     ranks, main = result.rank(), stars[result.primary_operation]
-    for w, (lo, hi) in enumerate(result.windows):
-        if shown.isdisjoint(range(lo, hi)):
-            continue
+    for heading, indices in shown_windows(result, top).items():
         if len(result.windows) > 1:
-            title = Text(window_title(w, lo, hi), Style(dim=True, italic=True))
+            title = Text(heading, Style(dim=True, italic=True))
             table.add_row(*[""] * (len(result.scores) + 1), title)
-        for i in sorted(shown.intersection(range(lo, hi))):
+        for i in indices:
             cells = [
                 Text(f"{MARK} {scores[i]:.3f} {bars[name][i]}", _STARRED)
                 if i in stars[name]
@@ -116,20 +102,27 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
     return table
 
 
+def _table(columns: Sequence[str]) -> Table:
+    """An empty table with a column of numbers, columns of scores, and a wide one of text."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, expand=True)
+    for name in ("#", *columns[:-1]):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column(columns[-1], ratio=1)
+    return table
+
+
 def book_text(result: BookSalience, top: int = TOP, console: Console | None = None) -> str:
     """A table of contents with scores and bars, then the `top` most salient sentences of each
     chapter in story order. The console decides about width and colours; default plain text of 120
     columns."""
     console = console or Console(width=120, color_system=None, force_terminal=False)
-    bold = Style(bold=True)
     with console.capture() as captured:
-        console.print(Text(f"{one_line(result.name)}: {result.extent}", bold), soft_wrap=True)
-        names = list(dict.fromkeys([*result.operations("chapter"), *result.operations("scene")]))
-        if names:
-            console.print(_contents(result, names))
+        console.print(Text(f"{one_line(result.name)}: {result.extent}", _BOLD), soft_wrap=True)
+        if result.levels != ("sentence",):
+            console.print(_contents(result))
         for chapter in result.chapters if "sentence" in result.levels else ():
             console.print()
-            console.print(Text(one_line(chapter.name), bold), soft_wrap=True)
+            console.print(Text(one_line(chapter.name), _BOLD), soft_wrap=True)
             console.print(_salient(chapter, result.primary_operation("sentence"), top))
         console.print()
         console.print("Bars go from the lowest to the highest of the units that are compared.")
@@ -139,31 +132,27 @@ def book_text(result: BookSalience, top: int = TOP, console: Console | None = No
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def _contents(result: BookSalience, names: Sequence[str]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, expand=True, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in ("#", *names):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("chapter", ratio=1)
-
-    for chapter, cells in zip(result.chapters, _bars(result.chapters), strict=True):
-        scores = (cells.get(name, "") for name in names)
+def _contents(result: BookSalience) -> Table:
+    names = list(dict.fromkeys([*result.operations("chapter"), *result.operations("scene")]))
+    table = _table([*names, "chapter"])
+    for chapter, scores in zip(result.chapters, _with_bars(result.chapters, names), strict=True):
         table.add_row(str(chapter.index + 1), *scores, Text(one_line(chapter.name)))
         if len(chapter.children) > 1 and "scene" in result.levels:
-            for number, cells in enumerate(_bars(chapter.children), start=1):
-                scores = (cells.get(name, "") for name in names)
+            for number, scores in enumerate(_with_bars(chapter.children, names), start=1):
                 table.add_row("", *scores, Text(f"  scene {number}", Style(dim=True)))
     return table
 
 
-def _bars(units: Sequence[Unit]) -> list[dict[str, str]]:
-    """The scores of units that are compared, each with a bar, by operation."""
-    cells: list[dict[str, str]] = [{} for _ in units]
+def _with_bars(units: Sequence[Unit], names: Sequence[str]) -> Iterator[list[str]]:
+    """The scores of each of some units that are compared, by the operations in `names`, each with
+    a bar; empty if it was not scored."""
     scored = UnitScores(units)
-    for name, scores in scored.scores.items():
-        bars = bars_of(scored.compared(name))
-        for cell, score, bar in zip(cells, scores, bars, strict=True):
-            cell[name] = f"{score:.3f} {bar}"
-    return cells
+    bars = {name: bars_of(scored.compared(name)) for name in scored.scores}
+    for i in range(len(units)):
+        yield [
+            f"{scored.scores[name][i]:.3f} {bars[name][i]}" if name in bars else ""
+            for name in names
+        ]
 
 
 def _salient(chapter: Unit, operation: str, top: int) -> Table:

@@ -17,7 +17,6 @@ from rich.console import Console
 from narrative_twins import Story, StorySalience
 from narrative_twins.commands.cli import main
 from narrative_twins.plots.shades import PALE, PALE_DARK, STRONG, STRONG_DARK, shades
-from narrative_twins.plots.style import INK
 from narrative_twins.show.formats import FORMATS, register_format, write_results
 from narrative_twins.show.pages import page_head, to_html
 from narrative_twins.show.terminal import in_encoding, marked, to_table
@@ -54,7 +53,7 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
+        self.tags.append(tag)
         self.open.append(tag)
         if tag == "tr":
             self.rows.append([])
@@ -78,7 +77,6 @@ def test_tables_have_every_sentence_and_score():
     assert f"48;2;{';'.join(map(str, STRONG))}" in text
     assert re.search(r"\x1b\[2m[^\x1b]*It rained", text)
     assert re.search(r"\x1b\[1m[^\x1b]*Nadia ran", text)
-    assert not re.search(r"\x1b\[1m[^\x1b]*It rained", text)
     assert in_encoding("★ 1.000 █ …", "ascii") == "* 1.000 8 ."
 
 
@@ -103,16 +101,14 @@ def test_any_text_is_shown_as_text(texts, name):
     except ValueError:
         return
     page, plain = Page(html_of(result)), Page(html_of(result_of(["x"] * len(texts))))
-    assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
-    assert len(page.rows) == len(texts) + 1
+    assert page.tags == plain.tags and len(page.rows) == len(texts) + 1
     controls = dict.fromkeys([*range(32), *range(127, 160), 0xFFFE, 0xFFFF], "\ufffd")
     for text, row in zip(texts, page.rows[1:], strict=True):
         assert row[-1] == " ".join(text.split()).translate(controls)
-    shown = rendered(result)
-    assert "\x1b" not in shown and "\x07" not in shown
+    assert not {"\x1b", "\x07"} & set(rendered(result))
 
 
-def test_markup_is_escaped():
+def test_markup_is_escaped_and_pages_load_nothing():
     nasty = "<script>alert('x')</script> [bold red]rich[/] {{ 7 * 7 }} {% raw %} \x1b[2J"
     page = html_of(result_of([nasty, "B."], name=nasty))
     assert "<script" not in page and "[bold red]rich[/] {{ 7 * 7 }} {% raw %}" in page
@@ -120,12 +116,8 @@ def test_markup_is_escaped():
     assert "[bold red]rich[/]" in rendered(result_of([nasty, "B."], name=nasty))
     html_of(random_result(NASTY, name="\ud83d")).encode("utf-8")
     assert "<b>" not in page_head("<b>", "p { }", "alert(1)")
-
-
-def test_pages_load_no_external_resources():
-    page = html_of(result_of(["Nadia ran.", "It rained."]))
     assert "://" not in page and page.startswith("<!doctype html>") and 'charset="utf-8"' in page
-    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in Page(page).tags}
+    assert not {"script", "link", "img", "iframe"} & set(Page(page).tags)
 
 
 def test_pages_are_written_as_results_arrive():
@@ -142,19 +134,17 @@ def luminance(colour):
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-@given(st.lists(st.floats(-2, 2), min_size=1, max_size=9))
-def test_text_has_contrast_on_every_shade(scores):
-    colours, dark = shades(scores), shades(scores, PALE_DARK, STRONG_DARK)
-    assert len(colours) == len(dark) == len(scores)
-    for light, other in zip(colours, dark, strict=True):
-        assert (luminance(light) + 0.05) / (luminance(INK) + 0.05) >= 7.5
+def test_text_has_contrast_on_every_shade():
+    scores = [i / 20 - 0.5 for i in range(21)]
+    light, dark = shades(scores), shades(scores, PALE_DARK, STRONG_DARK)
+    assert (light[0], light[-1], dark[0], dark[-1]) == (PALE, STRONG, PALE_DARK, STRONG_DARK)
+    for own, other in zip(light, dark, strict=True):
+        assert (luminance(own) + 0.05) / (luminance((0x1B, 0x1B, 0x1F)) + 0.05) >= 7.5
         assert (luminance((236, 231, 223)) + 0.05) / (luminance(other) + 0.05) >= 4.5
-    if max(scores) - min(scores) > 1e-6:
-        assert colours[scores.index(max(scores))] == STRONG
-        assert colours[scores.index(min(scores))] == PALE
+    assert shades([0.5, 0.5]) == [PALE, PALE]
 
 
-@pytest.mark.parametrize(("n", "stars"), [(1, 1), (5, 1), (8, 2), (35, 7)])
+@pytest.mark.parametrize(("n", "stars"), [(1, 1), (8, 2), (35, 7)])
 def test_the_most_salient_fifth_is_marked(n, stars):
     result = result_of([f"{i}." for i in range(n)])
     assert marked(result, "summarization") == set(range(stars))
@@ -184,7 +174,8 @@ def score(bert_folder, tmp_path, capsys):
     return call, story, stories
 
 
-def test_images_by_the_command(score, tmp_path):
+def test_images_by_the_command(score, tmp_path, monkeypatch):
+    """To files and to pipes, but not to a terminal."""
     call, story, stories = score
     assert call(story, "-o", tmp_path / "one.svg", "--top", "1") == (0, "")
     shown = set(texts_of((tmp_path / "one.svg").read_bytes()))
@@ -196,10 +187,6 @@ def test_images_by_the_command(score, tmp_path):
     code, err = call(stories, "-o", tmp_path / "bad.png")
     assert code == 1 and "the story is empty" in err and "there is no story to plot" in err
     assert not list(tmp_path.glob("bad.png*"))
-
-
-def test_images_are_written_to_a_pipe_but_not_to_a_terminal(score, monkeypatch):
-    call, story, _ = score
     data = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(data))
     assert call(story, "-f", "png")[0] == 0
@@ -209,30 +196,25 @@ def test_images_are_written_to_a_pipe_but_not_to_a_terminal(score, monkeypatch):
         call(story, "-f", "png")
 
 
-def test_a_new_format_is_one_function(score, tmp_path):
+def test_a_new_format_is_one_function(score, tmp_path, monkeypatch):
     """The command offers it, its suffix implies it; the page offers it as a download, see
     tests/app."""
-    try:
+    monkeypatch.setitem(FORMATS, "counts", None)
 
-        @register_format("counts", "text/x-counts", suffixes=(".counts",))
-        def counts(results, layout):
-            for result in results:
-                yield f"{len(result)}\n"
+    @register_format("counts", "text/x-counts", suffixes=(".counts",), extra="plot")
+    def counts(results, layout):
+        for result in results:
+            yield f"{len(result)}\n"
 
-        call, story, _ = score
-        assert call(story, "-o", tmp_path / "a.counts") == (0, "")
-        assert (tmp_path / "a.counts").read_text() == "3\n"
-        assert call(story, "-f", "counts", "-o", tmp_path / "b") == (0, "")
-        assert list(write_results([result_of(["A."])], "counts")) == ["1\n"]
-    finally:
-        del FORMATS["counts"]
+    call, story, _ = score
+    assert call(story, "-o", tmp_path / "a.counts") == (0, "")
+    assert (tmp_path / "a.counts").read_text() == "3\n"
+    assert call(story, "-f", "counts", "-o", tmp_path / "b") == (0, "")
+    assert list(write_results([result_of(["A."])], "counts")) == ["1\n"]
 
-
-def test_a_format_without_its_libraries_says_what_to_install(score, monkeypatch, tmp_path):
     def missing(extra):
         raise ImportError(f"pip install 'narrative_twins[{extra}]'")
 
     monkeypatch.setattr("narrative_twins.show.formats.check_extra", missing)
-    call, story, _ = score
-    code, err = call(story, "-o", tmp_path / "a.png", "--model", "/nowhere")
+    code, err = call(story, "-f", "counts", "-o", tmp_path / "b", "--model", "/nowhere")
     assert code == 1 and "pip install 'narrative_twins[plot]'" in err

@@ -10,8 +10,15 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from narrative_twins.plots.shades import MAX_SENTENCES, PALE_DARK, STRONG_DARK, shades
-from narrative_twins.plots.style import INK, PAGE, hex_color, one_line, shortened
+from narrative_twins.plots.shades import (
+    MAX_SENTENCES,
+    PALE_DARK,
+    STRONG_DARK,
+    hex_color,
+    notebook_cell,
+    shades,
+)
+from narrative_twins.plots.style import INK, PAGE, one_line, shortened
 from narrative_twins.salience.books.extract import DEFAULT_SHARE, BookExtract, spread
 from narrative_twins.salience.books.units import (
     LEVELS,
@@ -63,12 +70,7 @@ class BookSalience:
             shown = {unit.index for unit in self.extract(MAX_SENTENCES)}
             notes.append(f"Of the sentences, the most salient {MAX_SENTENCES:,} are shown.")
         contents = "".join(Contents(self.shading, shown, inline=True).chapters(self.chapters))
-        below = "".join(f"<div><small>{escape(note)}</small></div>" for note in notes)
-        return (
-            f"<div><div><strong><bdi>{escape(f'{self.name}: {self.extent}')}</bdi></strong></div>"
-            f'<div style="max-height:32em;overflow:auto;line-height:1.7">{contents}</div>'
-            f"{below}</div>"
-        )
+        return notebook_cell(f"{self.name}: {self.extent}", contents, notes)
 
     @property
     def shading(self) -> dict[Level, str]:
@@ -402,7 +404,7 @@ class Contents:
         scores = UnitScores(units, windows).compared(operation)
         light = map(hex_color, shades(scores))
         if self.inline:
-            own = f"color:{hex_color(INK)};padding:1px 2px"
+            own = f"color:{INK};padding:1px 2px"
             return [f' style="background:{colour};{own}"' for colour in light]
         dark = map(hex_color, shades(scores, PALE_DARK, STRONG_DARK))
         return [f' style="--light:{a};--dark:{b}"' for a, b in zip(light, dark, strict=True)]
