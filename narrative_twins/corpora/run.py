@@ -1,37 +1,38 @@
-"""A run over a corpus: sources of rows, scored block by block, each block a shard on disk before it
-is recorded."""
+"""A run over a corpus: sources of rows, scored block by block. Each block is a shard on disk before
+the manifest records what it holds, by which an interrupted run is resumed."""
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
-from narrative_twins.corpora.manifest import (
-    Manifest,
-    Part,
-    Segment,
-    Shard,
-    check_names,
-    digest_of,
-    unscored,
-)
 from narrative_twins.corpora.scorer import StoryScorer
+from narrative_twins.files import ResumableFile, ResumeError, difference, read_settings
 from narrative_twins.salience.engine import in_processes
+from narrative_twins.stories.story import StoryError
 
 ROWS = 1000
 """Rows of a shard: few enough to be held at once and to lose little, and many enough for a forward
 pass."""
+MANIFEST = "_manifest"
+"""The beginning of the manifests' names. Readers of Parquet leave out such names, and
+`datasets` those without the suffix of a format."""
+
+Job: TypeAlias = tuple[int, int]
+"""The number of a job, from 1, and how many there are."""
 
 
 class Row(NamedTuple):
@@ -40,6 +41,28 @@ class Row(NamedTuple):
     source: str
     number: int
     story: Any
+
+
+class Segment(NamedTuple):
+    """Consecutive rows of a source, the half-open range from `start` to `stop`, and the digest of
+    their content."""
+
+    source: str
+    start: int
+    stop: int
+    digest: str
+
+
+class Shard(NamedTuple):
+    """A shard: its file and the size of that, its rows, those with an error and those truncated,
+    and where they are from."""
+
+    name: str
+    size: int
+    rows: int
+    errors: int
+    truncated: int
+    segments: Sequence[Segment]
 
 
 @dataclass(frozen=True)
@@ -66,7 +89,7 @@ def score_corpus(
     scorer: StoryScorer,
     *,
     rows: int = ROWS,
-    job: tuple[int, int] = (1, 1),
+    job: Job = (1, 1),
     processes: int = 1,
     settings: Mapping[str, Any] | None = None,
     on_progress: Callable[[int], None] | None = None,
@@ -74,11 +97,9 @@ def score_corpus(
     """Score a corpus into shards of Parquet, or resume that.
 
     A shard has a row for each story: its `source` and `row` (from 0) there, its `id`, and the
-    columns of `COLUMNS`. It is written under another name, synced and renamed before the manifest
-    names it, so whenever the process ends, what is missing is scored by the next call, and no row
-    is duplicated.
-    Rows that are scored are read again, and must be the same; more rows at the end of a source, and
-    more sources, may have come.
+    columns of `COLUMNS`. Whenever the process ends, what is missing is scored by the next call, and
+    no row is duplicated. Rows that are scored are read again, and must be the same; more rows at
+    the end of a source, and more sources, may have come.
 
     Args:
         sources: different names of sources with their rows, each a story in any form that
@@ -107,20 +128,25 @@ def score_corpus(
         raise ValueError(
             f"rows={rows}, job={job}: a shard has at least 1 row; jobs are counted from 1"
         )
-    folder = Path(folder)
+    folder, sources = Path(folder), list(sources)
     folder.mkdir(exist_ok=True)
-    manifest = Manifest(
-        folder, {**scorer.settings, **(settings or {}), "rows of a shard": rows}, Part(*job)
-    )
+    all_settings = {**scorer.settings, **(settings or {}), "rows of a shard": rows, "jobs": job[1]}
+    manifest = Manifest(folder, all_settings, job)
+    _check_names([name for name, _ in sources], manifest.segments)
     if processes > 1:
         scorer.unload()
-    sources = list(sources)
-    check_names([name for name, _ in sources], manifest.shards)
     known = len(manifest.shards)
+    unscored = (
+        Row(source, number, story)
+        for source, stories in sources
+        for number, story in _unscored(
+            source, stories, manifest.segments.get(source, ()), job, rows
+        )
+    )
     waiting: deque[list[Row]] = deque()  # the blocks whose scores are awaited, in order
 
-    def stories() -> Iterator[list[Any]]:
-        for block in _blocks(sources, manifest, rows):
+    def blocks() -> Iterator[list[Any]]:
+        while block := list(islice(unscored, rows)):
             waiting.append(block)
             yield [row.story for row in block]
 
@@ -129,14 +155,14 @@ def score_corpus(
         for leftover in (folder / manifest.next_name, _part(folder / manifest.next_name)):
             leftover.unlink(missing_ok=True)
         tables = (
-            in_processes(scorer.start, stories(), processes)
+            in_processes(scorer.start, blocks(), processes)
             if processes > 1
-            else (scorer.table(block) for block in stories())
+            else (scorer.table(block) for block in blocks())
         )
         with closing(tables):
             for table in tables:
                 block = waiting.popleft()
-                manifest.add(_write(folder, manifest.next_name, block, table))
+                manifest.add(_written(folder / manifest.next_name, block, table))
                 if on_progress is not None:
                     on_progress(len(block))
     shards = manifest.shards
@@ -149,20 +175,119 @@ def score_corpus(
     )
 
 
-def _blocks(
-    sources: Iterable[tuple[str, Iterable[Any]]], manifest: Manifest, size: int
-) -> Iterator[list[Row]]:
-    """The rows that are not scored yet, in blocks for a shard each."""
-    segments: dict[str, list[Segment]] = {}
-    for segment in (segment for shard in manifest.shards for segment in shard.segments):
-        segments.setdefault(segment.source, []).append(segment)
-    part = manifest.job
-    rows = (
-        Row(source, number, story)
-        for source, stories in sources
-        for number, story in unscored(source, stories, segments.get(source, ()), part, size)
-    )
-    yield from iter(lambda: list(islice(rows, size)), [])
+class Manifest(ResumableFile):
+    """The manifest of a job: a file of lines, one for each shard that is complete, with its
+    settings next to it. `shards` has those that are complete, `segments` their rows by source.
+
+    Raises:
+        ResumeError: the folder has results of other settings, or shards of the manifest are missing
+            in it.
+        FileExistsError: the folder has files that this run would write, but no manifest.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any], job: Job) -> None:
+        self.suffix = f"-{job[0]}-of-{job[1]}" if job[1] > 1 else ""
+        path = folder / f"{MANIFEST}{self.suffix}"
+        super().__init__(str(path), settings, resume=True, sync=True)
+        for other in sorted(folder.glob(f"{MANIFEST}*.run")):  # also of other jobs
+            if found := difference(read_settings(str(other)) or self.settings, self.settings):
+                raise ResumeError(
+                    f"{folder} was started with {found}; use the same options, or choose another"
+                    " folder"
+                )
+        existing = sorted(file.name for file in folder.glob(f"scores{self.suffix}-*"))
+        if existing and not os.path.exists(self.part) and not path.exists():
+            raise FileExistsError(
+                f"{folder} has {existing[0]}, but no {path.name}; choose another folder"
+            )
+        self.shards: list[Shard] = []
+        for number, row in enumerate(self.rows(), start=1):
+            try:
+                segments = [Segment(**segment) for segment in row.pop("segments")]
+                self.shards.append(Shard(**row, segments=segments))
+            except (KeyError, TypeError):
+                raise self.not_resumable(number, "is not the record of a shard") from None
+            file = folder / self.shards[-1].name
+            if not file.is_file() or file.stat().st_size != self.shards[-1].size:
+                raise ResumeError(
+                    f"{file} is missing or has changed; restore it, or choose another folder"
+                )
+        self.segments: dict[str, list[Segment]] = {}
+        for segment in (segment for shard in self.shards for segment in shard.segments):
+            self.segments.setdefault(segment.source, []).append(segment)
+
+    @property
+    def next_name(self) -> str:
+        """The name of the next shard."""
+        return f"scores{self.suffix}-{len(self.shards):05}.parquet"
+
+    def add(self, shard: Shard) -> None:
+        """Record a shard whose file is complete. Raises `OSError` if that fails."""
+        segments = [segment._asdict() for segment in shard.segments]
+        self.write_row({**shard._asdict(), "segments": segments})
+        self.shards.append(shard)
+
+
+def _check_names(names: Sequence[str], known: Iterable[str]) -> None:
+    """Refuse sources that seem to have been scored under other names, whose rows would be
+    duplicated, with a `ResumeError`; and duplicate names, with a `ValueError`."""
+    known = set(known)
+    earlier = {os.path.basename(name): name for name in known.difference(names)}
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name} is named twice; name it once")
+        if name not in known and os.path.basename(name) in earlier:
+            raise ResumeError(
+                f"{name} seems to be {earlier[os.path.basename(name)]}, which was scored; name it"
+                " as before (run the command in the same folder), or choose another folder for the"
+                " shards"
+            )
+
+
+def owns(job: Job, source: str, block: int) -> bool:
+    """Whether a block of the rows of a source belongs to a job. That depends on nothing else, so
+    that sources can be added."""
+    start = int.from_bytes(hashlib.sha256(source.encode("utf-8", "replace")).digest()[:4])
+    return (start + block) % job[1] == job[0] - 1
+
+
+def _unscored(
+    source: str, rows: Iterable[Any], segments: Iterable[Segment], job: Job, block: int
+) -> Iterator[tuple[int, Any]]:
+    """The rows of a source that belong to a job and are not scored, with their numbers. Rows that
+    are scored must be those of `segments`; otherwise `ResumeError`. Of every `block` rows, all
+    belong to the same job."""
+    waiting = sorted(segments, key=lambda segment: segment.start, reverse=True)
+    known: list[Any] = []  # the rows of the next segment
+    for number, row in enumerate(rows):
+        if not owns(job, source, number // block):
+            continue
+        if not waiting or number < waiting[-1].start:
+            yield number, row
+            continue
+        known.append(row)
+        if number == waiting[-1].stop - 1:
+            if _digest(known) != waiting[-1].digest:
+                break
+            waiting.pop()
+            known = []
+    # The source has other rows, or fewer.
+    if waiting:
+        start, stop = waiting[-1].start, waiting[-1].stop
+        raise ResumeError(
+            f"rows {start:,} to {stop - 1:,} of {source} are not those that were scored; restore it"
+            " (rows may be added at its end), or choose another folder"
+        )
+
+
+def _digest(rows: Iterable[Any]) -> str:
+    """A digest of the content of rows."""
+    total = hashlib.sha256()
+    for row in rows:
+        # Not the index of an error, which depends on the shard.
+        content = row.problem if isinstance(row, StoryError) else row
+        total.update(json.dumps(content, default=str).encode("ascii") + b"\n")
+    return total.hexdigest()[:32]
 
 
 def _segments(block: Iterable[Row]) -> Iterator[Segment]:
@@ -172,46 +297,36 @@ def _segments(block: Iterable[Row]) -> Iterator[Segment]:
         enumerate(block), lambda item: (item[1].source, item[1].number - item[0])
     ):
         rows = [row for _, row in group]
-        content = digest_of(row.story for row in rows)
+        content = _digest(row.story for row in rows)
         yield Segment(source, rows[0].number, rows[-1].number + 1, content)
 
 
-def _write(folder: Path, name: str, block: list[Row], scores: pyarrow.Table) -> Shard:
-    """Write a shard; it has its name when it is complete and on disk. Raises `OSError` with its
-    name."""
+def _written(path: Path, block: list[Row], scores: pyarrow.Table) -> Shard:
+    """Write a shard under another name, then give it its own; on disk when this returns. Raises
+    `OSError` with its name."""
     columns: dict[str, Any] = {
         "source": pyarrow.array([row.source for row in block], pyarrow.string()),
         "row": pyarrow.array([row.number for row in block], pyarrow.int64()),
         "id": pyarrow.array([_id(row.story) for row in block], pyarrow.string()),
     }
     columns |= dict(zip(scores.column_names, scores.columns, strict=True))
-    buffer = io.BytesIO()
+    buffer, part = io.BytesIO(), _part(path)
     pyarrow.parquet.write_table(pyarrow.table(columns), buffer, compression="zstd")
-    size = buffer.getbuffer().nbytes
-    try:
-        _sync(folder / name, buffer.getbuffer())
-    except OSError as error:
-        raise OSError(f"{folder / name} can't be written: {error.strerror}") from error
-    errors = len(block) - scores["error"].null_count
-    truncated = pyarrow.compute.sum(scores["truncated"]).as_py() or 0
-    return Shard(name, size, len(block), errors, truncated, tuple(_segments(block)))
-
-
-def _sync(path: Path, data: memoryview) -> None:
-    """Write a file under another name, then give it its own; on disk when this returns."""
-    part = _part(path)
     try:
         with open(part, "wb") as file:
-            file.write(data)
+            file.write(buffer.getbuffer())
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
         folder = os.open(path.parent, os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
-    except BaseException:
+    except OSError as error:
         part.unlink(missing_ok=True)
-        raise
+        raise OSError(f"{path} can't be written: {error.strerror}") from error
+    size, errors = buffer.getbuffer().nbytes, len(block) - scores["error"].null_count
+    truncated = pyarrow.compute.sum(scores["truncated"]).as_py() or 0
+    return Shard(path.name, size, len(block), errors, truncated, tuple(_segments(block)))
 
 
 def _part(path: Path) -> Path:

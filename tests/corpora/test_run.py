@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from narrative_twins import Story, StoryError, StoryScorer
 from narrative_twins.corpora import COLUMNS, score_corpus
-from narrative_twins.corpora.manifest import Part
+from narrative_twins.corpora.run import owns
 from narrative_twins.files import ResumeError
 
 
@@ -153,7 +153,7 @@ def test_jobs_share_the_rows_and_a_folder(tmp_path):
 )
 def test_each_block_belongs_to_one_job(count, sources, block):
     for source in sources:
-        assert sum(Part(number, count).owns(source, block) for number in range(1, count + 1)) == 1
+        assert sum(owns((n, count), source, block) for n in range(1, count + 1)) == 1
 
 
 def test_a_shard_is_on_disk_before_it_is_recorded(tmp_path, monkeypatch):
