@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from functools import partial
 from typing import Any, TypeAlias, Unpack
 
 from transformers import Pipeline
@@ -34,19 +33,6 @@ _ENCODER_OPTIONS = [
     for name, parameter in inspect.signature(StoryEncoder).parameters.items()
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY
 ]
-
-
-class _Items:
-    """The items of a data set of torch that has indices and a length, but no iterator."""
-
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __iter__(self) -> Iterator[Any]:
-        return map(self.dataset.__getitem__, range(len(self.dataset)))
 
 
 class CountedResults(Iterator[Result]):
@@ -125,17 +111,20 @@ class SaliencePipeline(Pipeline):
         """Score one story, a list of stories or any other iterable of stories."""
         if isinstance(inputs, (str, Mapping, Story)):
             return super().__call__(inputs, **options)
-        stories = inputs
-        is_map_style = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
-        if is_map_style and not isinstance(inputs, Iterable):
-            stories = _Items(inputs)
-        check_stories(stories)
+        is_map_style = hasattr(inputs, "__getitem__") and not isinstance(inputs, Iterable)
+        if not is_map_style:
+            check_stories(inputs)
         _, scoring, _ = self._sanitize_parameters(**options)
         if self._batch_size is not None:  # of transformers, for all calls
             scoring = {"batch_size": self._batch_size} | scoring
-        start = partial(self._stream, stories, self._forward_params | scoring)
+        scoring = self._forward_params | scoring
+
+        def start() -> Iterator[Result]:
+            items = map(inputs.__getitem__, range(len(inputs))) if is_map_style else inputs
+            return self._stream(items, scoring)
+
         if not isinstance(inputs, (list, tuple)):
-            return CountedResults(start, len(stories)) if isinstance(stories, Sized) else start()
+            return CountedResults(start, len(inputs)) if isinstance(inputs, Sized) else start()
         found = list(start())
         lengths = {len(result["sentences"]) if result else 0 for result in found}
         if len(found) > 1 and lengths == {1}:

@@ -71,7 +71,8 @@ class StoryScorer:
         self._loading = dict(loading or {})
         self._options = checked_options({"on_truncation": "ignore", **options})
         self.operations = resolve_operations(self._options["operations"])
-        self._encoder = encoder if isinstance(encoder, StoryEncoder) else None
+        self._given = encoder if isinstance(encoder, StoryEncoder) else None
+        self._encoder = self._given
 
     @property
     def encoder(self) -> StoryEncoder:
@@ -84,7 +85,7 @@ class StoryScorer:
 
     def unload(self) -> None:
         """Forget an encoder that was loaded, to load it again when it is needed."""
-        self._encoder = self._name if isinstance(self._name, StoryEncoder) else None
+        self._encoder = self._given
 
     def start(self, number: int) -> Callable[[Iterable[Any]], pyarrow.Table]:
         """In the process with a number: move the encoder to the accelerator of that number, if
@@ -93,16 +94,14 @@ class StoryScorer:
         return self.table
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {
-            "_encoder": self._name if isinstance(self._name, StoryEncoder) else None
-        }
+        return {**self.__dict__, "_encoder": self._given}
 
     @property
     def settings(self) -> dict[str, Any]:
         """All that the scores depend on, as JSON data by name. Loads the encoder."""
         name = self._name
-        if isinstance(name, StoryEncoder):
-            name = str(name.model.name_or_path) or "in memory"
+        if self._given is not None:
+            name = str(self._given.model.name_or_path) or "in memory"
         settings = encoder_settings(name, self.encoder) | score_settings(self._options)
         return settings | {"column": self.column}
 

@@ -68,17 +68,18 @@ class Registry(dict[str, Item], Generic[Item]):
             ValueError: a name is unknown, nothing is given, or two different instances have the
                 same name.
         """
-        given: Iterable[Any]
-        if items is None:
-            given = list(self.values())
-        elif isinstance(items, (str, self.base)) or not isinstance(items, Iterable):
-            given = [items]
-        else:
+        given: Iterable[Any] = self.values() if items is None else [items]
+        if isinstance(items, Iterable) and not isinstance(items, (str, self.base)):
             given = items
         chosen: dict[str, Item] = {}
         for item in given:
             if isinstance(item, str):
-                item = self._look_up(item)
+                if item not in self:
+                    close = get_close_matches(item, self, n=1)
+                    hint = f"; did you mean {close[0]!r}?" if close else ""
+                    known = ", ".join(self)
+                    raise ValueError(f"unknown {self.noun} {item!r}; choose from {known}{hint}")
+                item = self[item]
             if not isinstance(item, self.base):
                 raise TypeError(
                     f"{self.kind} is a name or an instance of {self.base.__name__}, not"
@@ -92,13 +93,6 @@ class Registry(dict[str, Item], Generic[Item]):
         if not chosen:
             raise ValueError(f"no {self.noun} given; choose from {', '.join(self)}")
         return list(chosen.values())
-
-    def _look_up(self, name: str) -> Item:
-        if name in self:
-            return self[name]
-        close = get_close_matches(name, self, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"unknown {self.noun} {name!r}; choose from {', '.join(self)}{hint}")
 
 
 class Operation(ABC):
@@ -201,21 +195,6 @@ def resolve_operations(
             for operation in chosen
         ]
     return chosen
-
-
-def compared_scores(name: str, scores: Sequence[float], windows: Sequence[Span]) -> list[float]:
-    """Scores as ranks, stars, bars and shades compare them: after `Operation.compared` of the
-    operation of this name, if it is registered; otherwise as they are.
-
-    Args:
-        name: the name of the operation.
-        scores: one per sentence, or per larger unit.
-        windows: half-open ranges of these, each of which was scored by itself.
-    """
-    if name not in OPERATIONS:
-        return list(scores)
-    values: list[float] = OPERATIONS[name].compared(np.array(scores), windows).tolist()
-    return values
 
 
 def comparisons(names: Iterable[str]) -> list[str]:

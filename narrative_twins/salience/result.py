@@ -15,7 +15,7 @@ import numpy as np
 from narrative_twins.plots.figures import salience_figure
 from narrative_twins.plots.shades import shaded_cell
 from narrative_twins.plots.style import PAGE, check_figure, one_line, save_figure, shortened
-from narrative_twins.salience.operations import compared_scores, comparisons
+from narrative_twins.salience.operations import OPERATIONS, comparisons
 from narrative_twins.stories.splitting import Span
 from narrative_twins.stories.story import Story, StoryError, shown_value
 
@@ -63,7 +63,11 @@ class Scored:
         `Operation.compared`: for disruption adjusted for the place in a window, otherwise as
         `scores_of`."""
         name = self.primary_operation if operation is None else operation
-        return compared_scores(name, self.scores_of(name), self.windows)
+        scores = self.scores_of(name)
+        if name not in OPERATIONS:
+            return list(scores)
+        compared: list[float] = OPERATIONS[name].compared(np.array(scores), self.windows).tolist()
+        return compared
 
     def rank(self, operation: str | None = None) -> list[int]:
         """The rank of each unit in order by `compared`: 1 is the most salient, equal values share a
