@@ -53,7 +53,6 @@ class LoadOptions(TypedDict, total=False):
             Hub cache.
         name: the configuration of a folder or of a data set on the Hub, or of the package's own
             judged stories.
-        download_mode, keep_in_memory: as in `datasets.load_dataset`.
     """
 
     revision: str | None
@@ -61,8 +60,6 @@ class LoadOptions(TypedDict, total=False):
     streaming: bool
     cache_dir: str | None
     name: str | None
-    download_mode: datasets.DownloadMode | str | None
-    keep_in_memory: bool | None
 
 
 @dataclass
@@ -220,10 +217,11 @@ class RocStoriesBuilder(RowsBuilder):
         if split != "train":
             yield from stories
             return
-        held_out: list[Row] = []
+        ids, texts = set[str](), set[str]()  # of stories with labels
         for name in set(self.config.files) - {"train"}:
-            held_out += (row for _, row in self._generate_examples(self.config.files[name], name))
-        ids, texts = {row["id"] for row in held_out}, set(map(_text_of, held_out))
+            for _, row in self._generate_examples(self.config.files[name], name):
+                ids.add(row["id"])
+                texts.add(_text_of(row))
         left_out, seen = Counter[str](), set[str]()
         for where, row in stories:
             if row["id"] in ids:
@@ -492,23 +490,25 @@ def _load(
 ) -> LoadedData:
     """Load the files of a source; without one, one of these corpora of the package, by default the
     first."""
-    if source is None:
-        name = options.get("name") or corpora[0]
-        if name not in corpora:
-            raise ValueError(
-                f"name={name!r} is not a corpus of the package for this; use {', '.join(corpora)}"
-            )
-        files, settings["license"] = corpus_files(name), "cc0-1.0"
-    else:
-        files = _files(source, options)
-    return _load_files(builder_class, files, split, options, settings)
+    if source is not None:
+        return _load_files(builder_class, _files(source, options), split, options, settings)
+    name = options.get("name") or corpora[0]
+    if name not in corpora:
+        raise ValueError(
+            f"name={name!r} is not a corpus of the package for this; use {', '.join(corpora)}"
+        )
+    settings["license"] = "cc0-1.0"
+    return _load_files(builder_class, corpus_files(name), split, options, settings)
 
 
 def _files(source: DataSource, options: LoadOptions) -> SplitFiles:
-    again = options.get("download_mode") == datasets.DownloadMode.FORCE_REDOWNLOAD
-    known = ("revision", "token", "name", "cache_dir")
-    given = {key: options[key] for key in known if key in options}  # type: ignore[literal-required]
-    return source_files(source, **given, force_download=again)
+    return source_files(
+        source,
+        options.get("revision"),
+        options.get("token"),
+        options.get("name"),
+        options.get("cache_dir"),
+    )
 
 
 def _load_files(
@@ -520,9 +520,9 @@ def _load_files(
 ) -> LoadedData:
     """Load files by the builder, which has `settings`."""
     streaming = bool(options.get("streaming"))
+    # By default `datasets` names a cache after the module, and reuses it even if the files or this
+    # package change.
     builder = builder_class(
-        # By default `datasets` names a cache after the module, and reuses it even if the files or
-        # this package change.
         dataset_name=builder_class.__name__,
         hash=None if streaming else _fingerprint(builder_class, files),
         cache_dir=options.get("cache_dir"),
@@ -531,14 +531,13 @@ def _load_files(
     )
     if streaming:
         return builder.as_streaming_dataset(split=split)
-    mode = datasets.DownloadMode(options.get("download_mode") or "reuse_dataset_if_exists")
     try:
-        builder.download_and_prepare(download_mode=mode)
+        builder.download_and_prepare()
     except datasets.exceptions.DatasetGenerationError as error:
         if isinstance(error.__cause__, RowError):
             raise error.__cause__ from None
         raise
-    return builder.as_dataset(split=split, in_memory=bool(options.get("keep_in_memory")))
+    return builder.as_dataset(split=split)
 
 
 def _fingerprint(builder_class: type[RowsBuilder], files: SplitFiles) -> str:

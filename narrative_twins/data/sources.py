@@ -90,7 +90,6 @@ def source_files(
     token: str | bool | None = None,
     name: str | None = None,
     cache_dir: str | None = None,
-    force_download: bool = False,
 ) -> SplitFiles:
     """The data files of a source, by split.
 
@@ -102,7 +101,6 @@ def source_files(
             card says.
         cache_dir: folder for the rows of a `Dataset`, which are written to a file; default the
             `datasets` cache.
-        force_download: download files of the Hub again.
 
     Raises:
         FileNotFoundError: the source is neither local nor on the Hub, or has no data files.
@@ -111,7 +109,7 @@ def source_files(
     """
 
     def on_hub(path: str) -> SplitFiles:
-        return _hub_files(path, name, revision, token=token, force_download=force_download)
+        return _hub_files(path, name, revision, token)
 
     def files_of(rows: Rows) -> list[str]:
         if isinstance(rows, Dataset):
@@ -211,7 +209,9 @@ def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
     return found
 
 
-def _hub_files(path: str, name: str | None, revision: str | None, **options: Any) -> SplitFiles:
+def _hub_files(
+    path: str, name: str | None, revision: str | None, token: str | bool | None
+) -> SplitFiles:
     """The data files by split of a Hub id, or of a path on the Hub. They are downloaded, only those
     of the configuration; without a network, those in the cache of the Hub are used."""
     match = _HUB_PATH.fullmatch(path)
@@ -224,7 +224,7 @@ def _hub_files(path: str, name: str | None, revision: str | None, **options: Any
 
     def download(*patterns: str) -> Path:
         folder = snapshot_download(
-            repo_id, repo_type="dataset", revision=used, allow_patterns=[*patterns], **options
+            repo_id, repo_type="dataset", revision=used, allow_patterns=[*patterns], token=token
         )
         return Path(folder)
 

@@ -1,5 +1,6 @@
 """Stories: the sentences of a text in order, their character spans, and the windows they are scored
-in."""
+in. How much of a long story is read with a window is decided in `narrative_twins.salience.plans`.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,6 @@ AUTO_SINGLE = 10
 
 _COLUMN = "of a batch of rows pass a single column, such as batch['text'] or batch['story']"
 _EMPTY = "the story is empty; give it at least one sentence"
-
 _REPR = reprlib.Repr()
 _REPR.maxlevel = 3
 
@@ -147,9 +147,8 @@ class Story:
             text = " ".join(sentences) if text is None else text
             spans = _locate(sentences, text)
             windows = sizes or windows
-        return cls(
-            tuple(sentences), text, tuple(spans), partition(len(sentences), windows), story_id
-        )
+        ranges = partition(len(sentences), windows)
+        return cls(tuple(sentences), text, tuple(spans), ranges, story_id)
 
 
 def check_stories(stories: Any) -> None:
@@ -174,15 +173,15 @@ def partition(count: int, windows: Windows) -> tuple[Span, ...]:
     number = _as_int(windows)
     if number is not None and 1 <= number <= count:
         return even_windows(count, number)
-    rows: list[Any] = list(windows) if _is_list(windows) else []
-    if all(_as_int(row) is not None for row in rows):
-        rows = list(pairwise(accumulate(map(operator.index, rows), initial=0)))
-    found = [_as_pair(row) for row in rows]
-    # No range may be empty, and each must start at the end of the previous range.
-    edges = [0, *(hi for _, hi in found)]
-    is_increasing = all(lo < hi for lo, hi in pairwise(edges))
-    if found and edges[-1] == count and is_increasing and found == list(pairwise(edges)):
-        return tuple(found)
+    sizes = _as_ints(windows)
+    if sizes and min(sizes) > 0:
+        rows: list[tuple[int, ...]] = list(pairwise(accumulate(sizes, initial=0)))
+    else:
+        rows = [_as_ints(row) for row in windows] if _is_list(windows) else []
+    # The windows begin at 0, each where the one before ends, and end at the count.
+    edges = [0, *(row[-1] for row in rows if row)]
+    if edges[-1] == count and rows == list(pairwise(edges)) and edges == sorted(set(edges)):
+        return tuple(pairwise(edges))
     raise StoryError(
         f"windows={shown_value(windows)} does not partition the {count} sentence(s); windows are"
         f" 'auto', a count from 1 to {count}, sizes that add up to {count}, or [lo, hi] pairs that"
@@ -350,8 +349,7 @@ def _as_int(value: Any) -> int | None:
         return None
 
 
-def _as_pair(value: Any) -> Span:
-    """`value` as a range; an invalid one for anything else."""
-    numbers = [_as_int(item) for item in value] if _is_list(value) else []
-    lo, hi = numbers if len(numbers) == 2 else (None, None)
-    return (-1, -1) if lo is None or hi is None else (lo, hi)
+def _as_ints(values: Any) -> tuple[int, ...]:
+    """The integers of a list, -1 for anything else in it; none if it is no list."""
+    numbers = map(_as_int, values) if _is_list(values) else ()
+    return tuple(-1 if number is None else number for number in numbers)

@@ -69,16 +69,6 @@ def test_forms_of_labels(row, labels, annotations, choices, counts):
     }
 
 
-def test_sentences_and_windows_of_highlights():
-    longer = ["Nadia ran. It rained.", "The mill burned."]
-    row = {"text": TEXT, "spans": [[0, 10]], "sentences": longer, "windows": [1, 1]}
-    found = story_salience(row, "here")
-    assert (found["story"], found["labels"]) == (longer, [0.5, 0])
-    for windows in ([[0, 1], [1, 3]], [1, 2]):
-        found = story_salience({"story": STORY, "choices": [1], "windows": windows}, "here")
-        assert found["windows"] == [[0, 1], [1, 3]]
-
-
 FORMS = [
     {"choices": [1, 3, 3]},
     {"choices": [[1, 2], [3]]},
@@ -101,12 +91,12 @@ def test_loaded_rows_can_be_saved_and_loaded(cached, tmp_path):
 
 
 def test_votes_of_the_package_are_labels():
-    rows, twins = load_story_salience(split="validation"), load_story_twins(split="validation")
-    assert rows["story"] == twins["story"] and rows["counts"] == twins["story_votes"]
-    assert rows[0]["labels"] == [count / 10 for count in rows[0]["counts"]]
+    twins = load_story_twins(split="validation")
     both = load_story_salience(split="validation", distractors=True)
-    assert len(both) == 2 * len(rows) and both[1]["id"] == f"{rows[0]['id']}-negative"
-    assert both[1]["counts"] == twins[0]["negative_votes"]
+    assert both["story"][::2] == twins["story"] and both["counts"][::2] == twins["story_votes"]
+    assert both["counts"][1::2] == twins["negative_votes"]
+    assert both[0]["labels"] == [count / 10 for count in both[0]["counts"]]
+    assert both[1]["id"] == f"{both[0]['id']}-negative"
 
 
 # Highlights, against a loop over characters
@@ -142,6 +132,7 @@ def highlighted_texts(draw) -> tuple[str, list[list[list[int]]]]:
 texts = highlighted_texts()
 
 
+@settings(max_examples=30)
 @given(texts)
 @example(("\ufeffA. \U0001f600 B.", [[[0, 3]], [[3, 7]]]))
 def test_highlights_are_shares_of_characters(drawn):
@@ -231,7 +222,7 @@ def write_table(path: Path, rows: list[dict], by_sentence: bool) -> str:
     return str(path)
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(
     st.lists(texts, min_size=1, max_size=3, unique_by=lambda drawn: drawn[0]),
     st.booleans(),
@@ -311,7 +302,8 @@ def test_columns_of_the_story_are_kept(tmp_path):
     given = {"title": "Mill", "sentences": sentences, "windows": [1, 1]}
     (task,), (row,) = (make([(TEXT, [[[0, 10]]])]) for make in (label_studio, label_studio_min))
     task["data"] |= given
-    for exported in (task, answer("a", KEY, **given), row | given):
+    raw = given | {"text": TEXT, "spans": [[0, 10]]}
+    for exported in (raw, task, answer("a", KEY, **given), row | given):
         (found,) = read(tmp_path, "rows.jsonl", [exported])
         assert (found["title"], found["story"]) == ("Mill", sentences)
         assert (found["windows"], found["labels"]) == ([[0, 1], [1, 2]], [0.5, 0])
@@ -374,14 +366,10 @@ def test_another_tool_is_one_record(cached, tmp_path, monkeypatch):
         ({"labels": [1, 0]}, r"'labels' has 2 numbers for 3 sentence"),
         ({"labels": [1, "0", 0]}, "'labels' has '0' for sentence 1; a finite number"),
         ({"labels": [1, 0, float("nan")]}, "'labels' has nan for sentence 2"),
-        ({"labels": [10**400, 0, 0]}, "for sentence 0; a finite number"),
-        ({"labels": 3}, "'labels' is int; a list of numbers"),
         ({"annotations": [[1, 0, 0], [1, 0]]}, r"'annotations\[1\]' has 2 numbers for 3"),
         ({"annotations": []}, "'annotations' is empty"),
         ({"choices": [[1], [4]]}, r"'choices\[1\]' has 4; whole numbers from 1 to 3"),
         ({"choices": ["9" * 5000]}, "'choices' has '999"),
-        ({"choices": "12"}, "'choices' is str; a list of whole numbers"),
-        ({"choices": True}, "'choices' is bool"),
         ({"choices": 0}, "'choices' has 0; whole numbers from 1 to 3"),
         ({"turning_points": [3]}, "'turning_points' has 3; whole numbers from 0 to 2"),
         ({"labels": [1, 0, 0], "windows": [[0, 2]]}, "'windows': .* does not partition the 3"),
@@ -394,11 +382,8 @@ def test_another_tool_is_one_record(cached, tmp_path, monkeypatch):
             {"text": TEXT, "highlights": [[30, 40]]},
             r"is not a range .* of the 39 characters of 'text",
         ),
-        ({"text": TEXT, "spans": [[-1, 3]]}, r"\[-1, 3\] is not a range"),
-        ({"text": TEXT, "spans": [[0, 3, "Key"]]}, "is not a range"),
         ({"text": TEXT, "spans": [[0.0, 3]]}, "is not a range"),
         ({"text": TEXT, "spans": [KEY]}, r"'spans\[0\]' = .* name it by row_format="),
-        ({"text": TEXT, "spans": "all"}, "'spans' is str"),
     ],
 )
 def test_invalid_labels(row, message):
@@ -461,7 +446,7 @@ EXPORTS = [
 ]
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(st.sampled_from(EXPORTS), mutations(EXPORTS) | ROWS)
 def test_any_export_is_read_or_refused(first, second):
     with tempfile.TemporaryDirectory() as folder:

@@ -13,11 +13,9 @@ from datasets import Dataset, DatasetDict, IterableDataset, load_dataset
 from narrative_twins.data import (
     PUBLISHED,
     RowError,
-    load_roc_stories,
     load_story_salience,
     load_story_twins,
     load_turning_points,
-    load_window_twins,
 )
 from narrative_twins.data.sources import source_files
 from narrative_twins.hub.cards import card_of_rows
@@ -58,7 +56,7 @@ def folder(tmp_path):
     return folder
 
 
-def test_loaded_rows(load, cached, tmp_path):
+def test_loaded_rows(load):
     rows = Dataset.from_list([{"id": "a", "story": ["A."], "narrative_twin": ["C."], "theme": "x"}])
     assert ids(load(rows)) == {"train": ["a"]} and load(rows)["train"][0]["twin"] == ["C."]
     mine = Dataset.from_list(twins("b", "c")).select([1])
@@ -68,16 +66,6 @@ def test_loaded_rows(load, cached, tmp_path):
         load(Dataset.from_list([{"id": "b", "story": [], "twin": ["A."]}]))
     with pytest.raises(TypeError):
         load(IterableDataset.from_generator(lambda: iter(twins("a"))))
-    votes = Dataset.from_list([{"id": "v", "story": ["A.", "B."], "votes": [1, 4]}])
-    assert cached(load_story_salience)(votes, "train")["labels"][:] == [[0.2, 0.8]]
-    windows = Dataset.from_list([{"id": "w", "story": [["A."], ["B."]], "twin": [["C."], ["D."]]}])
-    assert cached(load_window_twins)(windows, "train")["twin_windows"][:] == [[[0], [1]]]
-    table = tmp_path / "roc.csv"
-    header = "storyid,storytitle,sentence1,sentence2,sentence3,sentence4,sentence5"
-    table.write_text(f"{header}\nx,,A.,B.,C.,D.,E.\ny,,F.,G.,H.,I.,J.\n")
-    labelled = Dataset.from_list([{"id": "y", "story": ["F.", "G."], "choices": [2]}])
-    found = cached(load_roc_stories)(table, exclude=labelled)
-    assert ids(found) == {"train": ["x"], "labelled": ["y"]}
 
 
 def test_folders_of_save_to_disk(load, tmp_path):
@@ -116,36 +104,31 @@ def test_splits_of_a_folder_by_file_names(load, tmp_path):
     assert ids(load(tmp_path / "data")) == expected
 
 
-@pytest.mark.parametrize(
-    ("source", "error", "message"),
-    [
-        ("rows.jsonl", FileNotFoundError, "'rows.jsonl' is not a local path, and not a Hub id"),
-        ("data/rows.jsonl", FileNotFoundError, "'data/rows.jsonl' is not a local path, and not a"),
-        ("https://example.com/rows", FileNotFoundError, "not a Hub id"),
-        ("somebody/rows", FileNotFoundError, "'somebody/rows' is not a local path, and can't be"),
-        ("data/*.json", FileNotFoundError, r"data/\*.json is not a file, and no files match it"),
-        (["rows.jsonl"], FileNotFoundError, "rows.jsonl is not a file"),
-        ({"train": []}, ValueError, "no files; give at least one"),
-        (__file__, ValueError, r"test_sources.py has an unknown format; .* \*.jsonl"),
-        (".", FileNotFoundError, "data files"),
-    ],
-)
-def test_missing_sources(tmp_path, monkeypatch, source, error, message):
+MISSING = [
+    ("rows.jsonl", FileNotFoundError, "'rows.jsonl' is not a local path, and not a Hub id"),
+    ("https://example.com/rows", FileNotFoundError, "not a Hub id"),
+    ("somebody/rows", FileNotFoundError, "'somebody/rows' is not a local path, and can't be"),
+    ("data/*.json", FileNotFoundError, r"data/\*.json is not a file, and no files match it"),
+    ({"train": []}, ValueError, "no files; give at least one"),
+    (__file__, ValueError, r"test_sources.py has an unknown format; .* \*.jsonl"),
+    (".", FileNotFoundError, "data files"),
+]
+
+
+def test_missing_sources_and_options_that_do_not_apply(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(error, match=message):
-        load_story_twins(source, cache_dir=str(tmp_path / "cache"))
-
-
-def test_options_that_do_not_apply(folder):
-    with pytest.raises(ValueError, match="revision='v1' does not apply to"):
-        load_story_twins(folder, revision="v1")
-    with pytest.raises(ValueError, match="name='x' is not a corpus of the package for this"):
-        load_story_twins(name="x")
-    with pytest.raises(ValueError, match="name='x' does not apply to str .*parquet"):
-        load_story_twins(str(folder / "twins" / "*.parquet"), name="x")
+    for source, error, message in MISSING:
+        with pytest.raises(error, match=message):
+            load_story_twins(source, cache_dir=str(tmp_path / "cache"))
+    for options, message in (
+        ({"source": ".", "revision": "v1"}, "revision='v1' does not apply to"),
+        ({"name": "x"}, "name='x' is not a corpus of the package for this"),
+        ({"source": __file__, "name": "x"}, "name='x' does not apply to str "),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load_story_twins(**options)
     with pytest.raises(ValueError, match="TRIPOD"):
         load_turning_points()
-    assert all(name.startswith("igorsterner/") for name in PUBLISHED)
 
 
 def test_configurations_of_a_folder(load, cached, folder, tmp_path):
@@ -160,44 +143,42 @@ def test_configurations_of_a_folder(load, cached, folder, tmp_path):
         load(folder, name="other")
 
 
-@pytest.mark.parametrize(
-    ("configs", "expected"),
-    [
-        ([{"config_name": "x", "data_files": "twins/*.parquet"}], {"train": ["a", "b", "c"]}),
-        ([{"config_name": "x", "data_dir": "twins"}], {"train": ["a", "b"], "validation": ["c"]}),
-        (
-            [{"config_name": "x", "data_files": [{"split": "m", "path": ["twins/train*"]}]}],
-            {"m": ["a", "b"]},
-        ),
-        (
-            [{"config_name": "x"}, {"config_name": "default", "data_files": "twins/v*"}],
-            {"train": ["c"]},
-        ),
-    ],
-)
-def test_forms_of_configurations(load, folder, configs, expected):
-    (folder / "README.md").write_text(f"---\nconfigs: {json.dumps(configs)}\n---\nStories.")
-    assert ids(load(folder)) == expected
+FORMS = [
+    ([{"config_name": "x", "data_files": "twins/*.parquet"}], {"train": ["a", "b", "c"]}),
+    ([{"config_name": "x", "data_dir": "twins"}], {"train": ["a", "b"], "validation": ["c"]}),
+    (
+        [{"config_name": "x", "data_files": [{"split": "m", "path": ["twins/train*"]}]}],
+        {"m": ["a", "b"]},
+    ),
+    (
+        [{"config_name": "x"}, {"config_name": "default", "data_files": "twins/v*"}],
+        {"train": ["c"]},
+    ),
+]
+INVALID = [
+    ([{"config_name": "x", "data_dir": "a"}, {"config_name": "y"}], "several config.*: x, y"),
+    ([{"config_name": "x", "data_files": "../secret/*"}], "secret.* outside of the data set"),
+    ([{"config_name": "x", "data_files": "SECRET/*.jsonl"}], "outside of the data set"),
+    (3, "metadata of .* are invalid"),
+]
 
 
-@pytest.mark.parametrize(
-    ("card", "name", "problem"),
-    [
-        ('configs: [{"config_name": "x", "data_dir": "a"}, {"config_name": "y"}]', None, "several configurations; choose .*: x, y"),
-        ('configs: [{"config_name": "x", "data_files": "../secret/*"}]', None, "secret.* outside of the data set"),
-        ('configs: [{"config_name": "x", "data_files": "SECRET/*.jsonl"}]', None, "outside of the data set"),
-        ("configs: 3", None, "metadata of .* are invalid"),
-        ("configs: [", None, "metadata of .* are invalid"),
-        ("license: mit", "x", "no configuration 'x'; the data set has none"),
-    ],
-)  # fmt: skip
-def test_invalid_configurations(load, folder, tmp_path, card, name, problem):
-    """The card may be from a stranger: it can't name files outside of its folder."""
+def test_configurations_of_cards(load, folder, tmp_path):
+    """A card may be from a stranger: it can't name files outside of its folder."""
     write(tmp_path / "secret" / "rows.jsonl", twins("secret"))
-    card = card.replace("SECRET", str(tmp_path / "secret"))
-    (folder / "README.md").write_text(f"---\n{card}\n---\nStories.")
-    with pytest.raises(ValueError, match=problem):
-        load(folder, name=name)
+
+    def found(configs, name=None):
+        card = json.dumps(configs).replace("SECRET", str(tmp_path / "secret"))
+        (folder / "README.md").write_text(f"---\nconfigs: {card}\n---\nStories.")
+        return ids(load(folder, name=name))
+
+    for configs, expected in FORMS:
+        assert found(configs) == expected
+    for configs, problem in INVALID:
+        with pytest.raises(ValueError, match=problem):
+            found(configs)
+    with pytest.raises(ValueError, match="no configuration 'x'; the data set has none"):
+        found([], "x")
 
 
 def test_data_of_the_hub_and_then_offline(folder, hub, monkeypatch):

@@ -36,9 +36,9 @@ I saw the film (V.O.). / It was long.
 """
 
 
-@pytest.mark.parametrize("line", SENTENCES.strip().split("\n"))
-def test_speech_and_its_tag_are_one_sentence(line):
-    assert split_sentences(line.replace(" / ", " ")) == line.split(" / ")
+def test_speech_and_its_tag_are_one_sentence():
+    for line in SENTENCES.strip().split("\n"):
+        assert split_sentences(line.replace(" / ", " ")) == line.split(" / ")
 
 
 ACTIONS = """The dog ran.|He cried.|Tom ran.|Tom called the dog.|Tom called for help.|Tom said nothing.
@@ -47,19 +47,17 @@ ACTIONS = """The dog ran.|He cried.|Tom ran.|Tom called the dog.|Tom called for 
 |Tom shouted: "Come here!"|The old man told him about it."""
 
 
-@pytest.mark.parametrize("action", ACTIONS.replace("\n", "").split("|"))
-def test_speech_before_an_action_stays_a_sentence(action):
-    assert split_sentences(f'"Stop!" {action}') == ['"Stop!"', action]
-    assert split_sentences(f"“Stop!” {action}") == ["“Stop!”", action]
+def test_speech_before_an_action_stays_a_sentence():
+    for action in ACTIONS.replace("\n", "").split("|"):
+        for speech in ('"Stop!"', "“Stop!”"):
+            assert split_sentences(f"{speech} {action}") == [speech, action]
 
 
-@pytest.mark.parametrize(
-    "cue", ["MARTA (V.O.)", "THE BOY (CONT'D)", "JOSÉ (O.S.)", "HALE (V.O., quietly)"]
-)
-def test_the_name_of_a_speaker_in_a_screenplay_is_no_sentence(cue):
-    text = f"Two men walk past.\n\n{cue}\nI knew his coat. I had sewn it.\n"
-    sentences = ["Two men walk past.", f"{cue}\nI knew his coat.", "I had sewn it."]
-    assert split_sentences(text) == sentences
+def test_the_name_of_a_speaker_in_a_screenplay_is_no_sentence():
+    for cue in ("MARTA (V.O.)", "THE BOY (CONT'D)", "JOSÉ (O.S.)", "HALE (V.O., quietly)"):
+        text = f"Two men walk past.\n\n{cue}\nI knew his coat. I had sewn it.\n"
+        sentences = ["Two men walk past.", f"{cue}\nI knew his coat.", "I had sewn it."]
+        assert split_sentences(text) == sentences
 
 
 def test_chinese_has_no_spaces_between_sentences():
@@ -88,18 +86,14 @@ HEADINGS = """Chapter 1|CHAPTER IV. The Storm|Chapter 12: What the sea left|Chap
 |INT./EXT. CAR - DAWN|# Title|### What now?|Kapitel 3|Глава 1"""
 
 
-@pytest.mark.parametrize("heading", HEADINGS.replace("\n", "").split("|"))
-def test_headings_are_no_sentences(heading):
-    for text in (
-        f"{heading}\n\nIt rained. He ran.",
-        f"It was late.\n{heading}\nIt rained.",
-        f"A b.\r\n\r\n{heading}\r\nC.",
-    ):
-        assert headings(text) == [heading]
-        story = Story.parse(text)
-        assert heading not in story.sentences and heading in story.text
-        assert [text[start:end] for start, end in story.spans] == list(story.sentences)
-        assert heading in " ".join(Story.parse(text, splitter=split_sentences).sentences)
+def test_headings_are_no_sentences():
+    places = "{}\n\nIt rained. He ran.", "It was late.\n{}\nIt rained.", "A b.\r\n\r\n{}\r\nC."
+    for heading in HEADINGS.replace("\n", "").split("|"):
+        for text in (place.format(heading) for place in places):
+            assert headings(text) == [heading]
+            story = Story.parse(text)
+            assert heading not in story.sentences and heading in story.text
+            assert heading in " ".join(Story.parse(text, splitter=split_sentences).sentences)
 
 
 NO_HEADINGS = """Chapter 1 was the best.|Part two was hard|Part 2. It was harder. He ran.
@@ -107,14 +101,13 @@ NO_HEADINGS = """Chapter 1 was the best.|Part two was hard|Part 2. It was harder
 |NO TRESPASSING|I|42|1984.|The Storm|Prologue to a storm"""
 
 
-@pytest.mark.parametrize("line", NO_HEADINGS.replace("\n", "").split("|"))
-def test_what_may_be_a_sentence_is_no_heading(line):
-    assert headings(f"It rained.\n\n{line}\n\nHe ran.") == []
+def test_what_may_be_a_sentence_is_no_heading():
+    for line in NO_HEADINGS.replace("\n", "").split("|"):
+        assert headings(f"It rained.\n\n{line}\n\nHe ran.") == []
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_headings_stand_apart_and_numbers_count_from_one():
+    for text, expected in (
         ("It is told in\nChapter 1\nof the book.", ""),
         ("It is told in\nChapter 1\n\nThe book.", ""),
         ("It is told.\n\nChapter 1\nof the book.", ""),
@@ -123,13 +116,9 @@ def test_what_may_be_a_sentence_is_no_heading(line):
         ("I\n\nHe ran.\n\nII\n\nIt rained.\n\n7\n\nIII.\n\nHe fell.", "I|II|III."),
         ("1.\n\nHe ran.\n\n2.\n\nIt rained.", "1.|2."),
         ("2\n\nHe ran.\n\n3\n\nIt rained.", ""),
-    ],
-)
-def test_headings_stand_apart_and_numbers_count_from_one(text, expected):
-    assert "|".join(headings(text)) == expected
-
-
-def test_a_text_of_headings_keeps_them():
+    ):
+        assert "|".join(headings(text)) == expected
+    # A text of nothing but headings keeps them.
     assert "".join(Story.parse("# A\n\n# B").sentences) == "# A# B"
 
 
@@ -149,10 +138,10 @@ def test_a_sentence_is_located_after_an_equal_heading():
     assert Story.parse(text).spans[0] == (text.rindex("The End"), text.index(" It came"))
 
 
-@pytest.mark.parametrize("splitter", ["verse", 7])
-def test_splitter_that_does_not_exist(splitter):
-    with pytest.raises(TypeError, match="or one of 'sentences', 'lines', 'paragraphs'; not "):
-        Story.parse("A b.", splitter=splitter)
+def test_splitter_that_does_not_exist():
+    for splitter in ("verse", 7):
+        with pytest.raises(TypeError, match="or one of 'sentences', 'lines', 'paragraphs'; not "):
+            Story.parse("A b.", splitter=splitter)
 
 
 @given(st.lists(any_text | st.sampled_from(["# A", "Chapter 1", "I", "II", "INT. A"]), max_size=6))
