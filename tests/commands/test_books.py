@@ -92,12 +92,6 @@ def test_what_does_not_apply_to_a_book_is_refused(book, tale, arguments, message
     assert done.code == 2 and message in done.err and done.err.count("\n") == 1
 
 
-def test_a_book_that_can_not_be_read_is_named(book, extract, tmp_path):
-    for command in (book, extract):
-        done = command(tmp_path / "missing.txt")
-        assert done.code == 1 and "missing.txt: can't be read" in done.err
-
-
 def test_a_run_is_continued_with_the_same_book_and_options_only(book, tale, tmp_path):
     out = tmp_path / "scores.jsonl"
     assert book(tale, "-o", out).code == 0
@@ -156,7 +150,9 @@ def test_what_show_refuses_of_a_book(book, tale, tmp_path):
         assert done.code == code and message in done.err
 
 
-def test_invalid_options_of_extract_are_refused(extract, tale):
+def test_what_extract_refuses(extract, tale, tmp_path):
+    done = extract(tmp_path / "missing.txt")
+    assert done.code == 1 and "missing.txt: can't be read" in done.err
     for arguments, message in (
         (["--share", "200%"], "'200%' is not a share of the sentences"),
         (["--share", "0.1", "--words", "9"], "use one"),

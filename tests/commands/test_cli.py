@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 
-import click
 import pytest
 
-from narrative_twins import Story, StorySalience
 from narrative_twins.commands.cli import DATA, MAKE, command_line
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.show.formats import FORMATS, register_format
 
 from support.command import run
 from support.processes import COMMAND, run_command, run_python
@@ -22,18 +18,6 @@ COMMANDS = [
     *(["make", name] for name in MAKE),
 ]
 LARGE = "{'torch', 'transformers', 'datasets', 'pyarrow', 'matplotlib', 'gradio', 'spacy'}"
-
-
-def commands_with_context():
-    """Each command that is no group, with its name."""
-    for names in COMMANDS:
-        found = command_line
-        context = click.Context(found, info_name="narrative-twins", **found.context_settings)
-        for name in names:
-            found = found.get_command(context, name)
-            context = click.Context(found, info_name=name, parent=context)
-        if not isinstance(found, click.Group):
-            yield " ".join(names), found, context
 
 
 def test_help_and_version():
@@ -55,23 +39,6 @@ def test_help_imports_nothing_large():
             found = sorted({LARGE} & set(sys.modules))
             assert not found, (names, found)"""
     run_python("-c", code)
-
-
-def test_options_of_scoring_and_of_encoders_are_declared_once():
-    """They are the same in all commands that have them, and each has a help text."""
-    found: dict[str, dict[str, str]] = {}
-    for name, command, _ in commands_with_context():
-        options = [option for option in command.params if isinstance(option, click.Option)]
-        assert all(option.help for option in options), name
-        found[name] = {
-            option.opts[-1]: option.help
-            for option in options
-            if option.heading in ("Scoring", "Encoder")
-        }
-    assert len(found["score"]) > 15
-    assert found["report"] == found["corpus"] == found["score"]
-    for name in ("book", "extract", "evaluate"):
-        assert len(found[name]) > 8 and found[name].items() <= found["score"].items(), name
 
 
 @pytest.mark.parametrize(
@@ -117,33 +84,6 @@ def test_nothing_is_read_from_a_terminal():
     for command in (["score"], ["show"], ["corpus", "-o", "x"]):
         done = run(*command, terminal=True)
         assert done.code == 2 and "name a file, or - for standard input" in done.err
-
-
-def test_a_format_that_is_registered_is_an_option(tmp_path):
-    """In `score` and `show`, by its name and its suffix."""
-    story = Story.parse({"id": "a", "text": "Nadia ran."})
-
-    @register_format("names", "text/plain", suffixes=(".names",))
-    def write(results, layout):
-        yield from (f"{result.name}\n" for result in results)
-
-    try:
-        assert "|names" in run("score", "--help").out
-        (tmp_path / "scores.jsonl").write_text(
-            json.dumps(StorySalience(story, {"deletion": [0.5]}).to_dict())
-        )
-        assert run("show", tmp_path / "scores.jsonl", "--format", "names").out == "a\n"
-        assert run("show", tmp_path / "scores.jsonl", "-o", tmp_path / "a.names").code == 0
-        assert (tmp_path / "a.names").read_text() == "a\n"
-    finally:
-        del FORMATS["names"]
-
-
-def test_an_extra_that_is_missing_is_named(monkeypatch):
-    monkeypatch.setattr("narrative_twins.extras.version", lambda name: "0.1")
-    done = run("push", "folder", "--to", "a/b")
-    assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("narrative-twins: this needs pip install 'narrative_twins[train]'")
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from narrative_twins import Story, StorySalience, show
-from narrative_twins.show.formats import FORMATS, write_results
+from narrative_twins.show.formats import write_results
 
 from support.command import run
 from support.processes import COMMAND, LIMIT, run_command, started
@@ -67,7 +67,7 @@ def test_saved_scores_are_read(form, tmp_path):
         assert len(shown("-", "-f", "jsonl", input=b"\n" + path.read_bytes()).rows) == 2
 
 
-@pytest.mark.parametrize("form", [form for form in FORMATS if form != "json"])
+@pytest.mark.parametrize("form", ["text", "csv", "html"])
 def test_formats_are_those_of_score(form, scores, tmp_path):
     """Byte for byte, from JSON Lines."""
     write(tmp_path / "expected", form)

@@ -203,15 +203,6 @@ def test_rows_are_read_as_they_are_needed(tmp_path):
     )
 
 
-def test_two_runs_do_not_write_the_same_shards(tmp_path):
-    def rows():
-        with pytest.raises(FileExistsError, match="is being written by another run"):
-            score_corpus(corpus(3), tmp_path, Lengths())
-        yield "Nadia ran."
-
-    assert score_corpus([("a.jsonl", rows())], tmp_path, Lengths()).rows == 1
-
-
 @pytest.mark.slow
 def test_processes_write_what_one_writes(tmp_path, bert_folder):
     sources = [("a", [f"Nadia ran {n} miles. It rained." for n in range(25)] + [" "])]

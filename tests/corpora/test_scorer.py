@@ -36,14 +36,6 @@ def test_a_batch_has_the_results_of_the_engine(scorer, encoder):
         assert {name: batch[name][row] for name in added} == result.to_dict()
 
 
-def test_rows_are_stories_without_a_column(encoder):
-    scorer = StoryScorer(encoder, operations="summarization")
-    story = ["Nadia ran.", "It rained."]
-    batch = scorer({"id": ["a", "b"], "sentences": [story, None], "text": [None, TEXTS[0]]})
-    assert batch["id"] == ["a", "b"] and batch["sentences"] == [story] * 2
-    assert batch["scores"][0] == batch["scores"][1]
-
-
 def test_tables_have_the_same_types_whatever_is_in_them(scorer):
     table = pyarrow.table({"text": TEXTS, "windows": ["x", "y", "z"]})
     scored, failed = scorer(table), scorer(table.slice(1, 1))
@@ -94,15 +86,14 @@ def test_neither_torch_nor_an_encoder_is_needed_to_make_one():
     assert run_python("-c", f"{code}; print('torch' in sys.modules)") == "False\n"
 
 
-def test_what_is_refused(scorer):
+def test_rows_without_a_column_and_what_is_refused(scorer, encoder):
+    story = ["Nadia ran.", "It rained."]
+    rows = StoryScorer(encoder, operations="summarization")
+    batch = rows({"id": ["a", "b"], "sentences": [story, None], "text": [None, TEXTS[0]]})
+    assert batch["id"] == ["a", "b"] and batch["sentences"] == [story] * 2
+    errors = [row["error"] for row in scorer.rows([StoryError("it is torn"), TEXTS[0]])]
+    assert errors == ["it is torn", None]
     with pytest.raises(ValueError, match="the rows have no column 'text'; they have body, id"):
         scorer({"body": TEXTS, "id": [1, 2, 3]})
     with pytest.raises(ValueError, match="unknown operation 'erasure'"):
         StoryScorer(operations="erasure")
-    with pytest.raises(ValueError, match="one-pass|one pass"):
-        StoryScorer(operations="shifting", approximate="one-pass")
-
-
-def test_errors_of_reading_are_those_of_their_rows(scorer):
-    rows = scorer.rows([StoryError("it is torn"), TEXTS[0], {"sentences": ["A b.", 3]}])
-    assert [row["error"] for row in rows] == ["it is torn", None, "sentence 1 is int, not text: 3"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins import BookSalience, Story, StorySalience, score_book
+from narrative_twins import BookSalience, score_book
 from narrative_twins.salience.books.units import Unit
 
 from support.models import small
@@ -22,7 +22,7 @@ def result():
     return score_book(TALE, small())
 
 
-def made(*chapters, title=None, name="summarization"):
+def made(*chapters, title=None):
     """A result with given scores of sentences: each chapter is a heading and windows of pairs of
     text and score."""
     units, count = [], 0
@@ -31,7 +31,8 @@ def made(*chapters, title=None, name="summarization"):
         for window in windows:
             spans.append((len(leaves), len(leaves) + len(window)))
             for text, score in window:
-                leaves.append(Unit("sentence", count, (count, count + 1), text, {name: score}))
+                scores = {"summarization": score}
+                leaves.append(Unit("sentence", count, (count, count + 1), text, scores))
                 count += 1
         span = leaves[0].span[0], leaves[-1].span[1]
         scene = Unit("scene", number, span, "", {}, tuple(leaves), tuple(spans), (0,))
@@ -57,23 +58,6 @@ def test_ranks_and_tops(result):
     assert repr(result).startswith(
         "<BookSalience The Mill: 3 chapters, 6 scenes, 11 sentences; most salient chapter:"
     )
-
-
-def test_disruption_is_compared_with_what_is_usual_at_the_place():
-    """As in stories: the raw scores fall within a window, so that they alone would choose the
-    second sentence."""
-    scores = [0.0, 0.4, 0.2, 0.13, 0.0, 0.4, 0.3, 0.08]
-    pairs = [(f"S{i}.", score) for i, score in enumerate(scores)]
-    book = made(("", pairs[:4], pairs[4:]), name="disruption")
-    texts = [[text for text, _ in window] for window in (pairs[:4], pairs[4:])]
-    story = StorySalience(Story.parse(texts), {"disruption": scores})
-    assert book.scores_of("sentence") == scores
-    assert book.compared("sentence") == story.compared()
-    assert book.rank("sentence") == story.rank()
-    assert [unit.text for unit in book.top(1)] == ["S6."]
-    assert [unit.text for unit in book.extract(2)] == ["S3.", "S6."]
-    assert book.notes == story.notes_on(["disruption"])
-    assert re.findall(r"background:#f29e4c[^>]*>(S\d)", book._repr_html_()) == ["S6"]
 
 
 def test_plain_data_and_back(result):

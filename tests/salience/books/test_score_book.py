@@ -103,34 +103,19 @@ def test_invalid_arguments_are_refused(options, message, encoder):
         score_book(TALE, **{"encoder": encoder} | options)
 
 
-def test_a_chapter_that_can_not_be_scored_is_named(encoder, monkeypatch):
-    tokenize = StoryEncoder.tokenize
-
-    def refusing(self, sentences):
-        if "Now." in sentences:
-            raise StoryError("sentence 0 ('Now.') has no tokens")
-        return tokenize(self, sentences)
-
-    monkeypatch.setattr(StoryEncoder, "tokenize", refusing)
-    with pytest.raises(StoryError, match="Chapter 2: .*Now"):
-        score_book(book_of(["Chapter 1", "Nadia ran."], ["Chapter 2", "Now."]), encoder)
-
-
-def test_a_file_is_read(tmp_path, encoder):
+def test_progress_counts_sentences_of_a_file_and_a_bad_chapter_is_named(
+    encoder, tmp_path, monkeypatch
+):
     (tmp_path / "tale.txt").write_text(TALE.text)
-    result = score_book(tmp_path / "tale.txt", encoder, levels="chapter")
-    assert [chapter.text for chapter in result.chapters] == [TALE.heading(i) for i in range(3)]
-    with pytest.raises(StoryError, match="a.txt"):
-        score_book("a.txt", encoder)
-
-
-def test_progress_counts_sentences(encoder):
     seen = []
-    score_book(TALE, encoder, progress=seen.append)
+    result = score_book(tmp_path / "tale.txt", encoder, progress=seen.append)
+    assert [chapter.text for chapter in result.chapters] == [TALE.heading(i) for i in range(3)]
     assert seen == sorted(seen) and seen[-1] == pytest.approx(11)
 
-    def stop(done):
-        raise KeyboardInterrupt
+    def stop(*_):
+        raise StoryError("it has no tokens")
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(StoryError, match="a.txt"):
+        score_book("a.txt", encoder)
+    with pytest.raises(StoryError, match="Chapter 1: The Map: it has no tokens"):
         score_book(TALE, encoder, progress=stop)
