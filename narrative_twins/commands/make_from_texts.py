@@ -114,7 +114,7 @@ def make_align(
     from transformers.utils import logging
 
     from narrative_twins.making.alignment import SentenceEmbedder
-    from narrative_twins.making.long_twins import Filters, make_long_twins
+    from narrative_twins.making.long_twins import Filters, describe_counts, make_long_twins
     from narrative_twins.making.made import CARD, FACTS
 
     given: dict[str, Any] = {
@@ -135,13 +135,13 @@ def make_align(
             report=tell,
             **options,
         )
-    for words, number in counts.describe(filters).items():
+    for words, number in describe_counts(counts, filters).items():
         print(f"{number:>9,}  {words}")
-    if not counts.rows:
+    if not counts["kept"] + counts["earlier_rows"]:
         return 1
     card, facts = (Path(out).with_suffix(suffix) for suffix in (CARD, FACTS))
     print(f"\n{out}, with its card {card} and its facts {facts}")
-    return 1 if counts.unreadable else 0
+    return 1 if counts["unreadable"] else 0
 
 
 @command(

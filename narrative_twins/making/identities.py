@@ -4,9 +4,10 @@ entities, and the places where a name was missed."""
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from narrative_twins.making.names import (
     Found,
@@ -37,15 +38,20 @@ class Entity:
         kind: what it is.
         parts: the words of a person's names, else the full names, case-folded.
         mentions: its recognized names.
-        spans: where its names are, recognized or not.
-        upper_case: the spans in upper case, unlike its recognized names.
+        spans: where its names are, recognized or not, and whether they are in upper case, unlike
+            its recognized names.
     """
 
     kind: Kind
     parts: set[str] = field(default_factory=set)
     mentions: list[Mention] = field(default_factory=list)
-    spans: set[Span] = field(default_factory=set)
-    upper_case: set[Span] = field(default_factory=set)
+    spans: dict[Span, bool] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The recognized names, those with most words first."""
+        names = dict.fromkeys(mention.name for mention in self.mentions)
+        return sorted(names, key=lambda name: -len(name.split()))
 
     @property
     def given(self) -> list[str]:
@@ -57,16 +63,28 @@ class Entity:
         return [word for words in names for word in words if word not in surnames]
 
     @property
-    def gender(self) -> Gender | None:
+    def title(self) -> Gender | None:
         """The gender of most titles."""
         titles = Counter(mention.title for mention in self.mentions)
         women, men = titles["f"], titles["m"]
         return None if women == men else "f" if women > men else "m"
 
+    def gender(self, names: GivenNames) -> Gender | None:
+        """The gender of a person by titles, else by given names, else None."""
+        known = map(names.gender_of, self.given)
+        return self.title or next(filter(None, known), None)
+
+    def may_have(self, gender: Gender | None, words: Collection[str], names: GivenNames) -> bool:
+        """Whether a person can be meant by these words of the person's names, with a title of a
+        gender. The given names show the person's gender only if `words` has none of them; titles
+        are stronger evidence."""
+        known = self.gender(names) if not set(words) & set(self.given) else self.title
+        return gender is None or known in (None, gender)
+
     def add(self, mention: Mention) -> None:
         """Add a mention."""
         self.mentions.append(mention)
-        self.spans.add(mention.span)
+        self.spans[mention.span] = False
         self.parts |= set(_words(mention.form)) if self.kind == "person" else {mention.form}
 
 
@@ -81,9 +99,9 @@ def entities_of(found: Found, lines: Sequence[str], names: GivenNames) -> list[E
     mentions = list(_without_plurals(found.mentions, lines))
     # A pipeline may label a name differently in different places: the most frequent kind is used
     # for all of them.
-    votes: dict[str, Counter[Kind]] = {}
+    votes: defaultdict[str, Counter[Kind]] = defaultdict(Counter)
     for mention in mentions:
-        votes.setdefault(mention.form, Counter())[mention.kind] += 1
+        votes[mention.form][mention.kind] += 1
     groups: dict[tuple[str, Gender | None], Entity] = {}
     for mention in mentions:
         kind = votes[mention.form].most_common(1)[0][0]
@@ -91,29 +109,23 @@ def entities_of(found: Found, lines: Sequence[str], names: GivenNames) -> list[E
         groups.setdefault((mention.form, title), Entity(kind)).add(mention)
     entities: list[Entity] = []
     # Long names first, so that the entity of `Anna Karenina` exists when `Karenina` is matched.
-    for group in sorted(groups.values(), key=lambda group: len(group.parts), reverse=True):
-        gender = group.gender
+    for group in sorted(groups.values(), key=lambda group: -len(group.parts)):
+        gender = group.title
         matching = [
             entity
             for entity in entities
             if entity.kind == group.kind == "person"
             and group.parts <= entity.parts
-            and not _has_other_gender(entity, gender, group.parts, names)
+            and entity.may_have(gender, group.parts, names)
         ]
         if not matching:
             entities.append(group)
             continue
         # Entities of the gender of the group first, in the order they appear.
-        same = min(matching, key=lambda one: (gender not in (None, one.gender), min(one.spans)))
+        same = min(matching, key=lambda one: (gender not in (None, one.title), min(one.spans)))
         for mention in group.mentions:
             same.add(mention)
     return sorted(entities, key=lambda entity: min(entity.spans))
-
-
-def gender_of(entity: Entity, names: GivenNames) -> Gender | None:
-    """The gender of a person by titles, else by given names, else None."""
-    known = (names.gender_of(word) for word in entity.given)
-    return entity.gender or next((gender for gender in known if gender is not None), None)
 
 
 def _without_plurals(mentions: Sequence[Mention], lines: Sequence[str]) -> Iterator[Mention]:
@@ -137,19 +149,7 @@ def _words(form: str) -> list[str]:
     return [word.rstrip(".") for word in form.split()]
 
 
-def _has_other_gender(
-    entity: Entity, gender: Gender | None, words: Set[str], names: GivenNames
-) -> bool:
-    """Whether a person can't be meant by these words of the person's names, with a title of
-    `gender`. The given names show the person's gender only if `words` has none of them; titles are
-    stronger evidence.
-    """
-    known = entity.gender or (gender_of(entity, names) if words.isdisjoint(entity.given) else None)
-    return gender is not None and known not in (None, gender)
-
-
-@dataclass(frozen=True)
-class _Form:
+class _Form(NamedTuple):
     """A form of a name to search for.
 
     Attributes:
@@ -167,15 +167,13 @@ class _Form:
     upper_case: bool = False
 
 
-@dataclass(frozen=True)
-class _Match:
-    """A form found in a line: where, whether a sentence may begin there, whether at least a part of
-    it was recognized as the entity, and the recognized spans that it replaces."""
+class _Match(NamedTuple):
+    """A form found in a line: where, whether a sentence may begin there, and the spans recognized
+    as names of the entity that it replaces, if any."""
 
     form: _Form
     span: Span
     begins: bool
-    is_recognized: bool
     replaced: list[Span]
 
 
@@ -194,85 +192,60 @@ def find_missed(
     matches = list(_matches(_forms(entities, lines), entities, found, lines, names))
     certain: set[str] = set()
     balance: Counter[str] = Counter()
-    for match in matches:
-        words = match.form.base.split()
-        if match.form.upper_case or match.form.plural:
+    for form, _, begins, replaced in matches:
+        if form.upper_case or form.plural:
             continue
-        if not match.begins or len(words) > 1:
-            certain.add(words[-1])
-        elif match.form.full:
-            balance[words[0]] += 1 if match.is_recognized else -1
+        if not begins or " " in form.base:
+            certain.add(form.base.split()[-1])
+        elif form.full:
+            balance[form.base] += 1 if replaced else -1
     certain |= {word for word, count in balance.items() if count >= 0}
-    for match in matches:
-        form = match.form
+    for form, span, begins, replaced in matches:
         # A single word whose capital letters mean nothing may be a common word.
-        is_ambiguous = (match.begins or form.upper_case) and " " not in form.base
-        is_certain = match.is_recognized or form.plural or form.base in certain
-        if is_ambiguous and not is_certain and form.base not in names:
-            continue
-        form.entity.spans.difference_update(match.replaced)
-        form.entity.spans.add(match.span)
-        if form.upper_case:
-            form.entity.upper_case.add(match.span)
+        is_ambiguous = (begins or form.upper_case) and " " not in form.base
+        is_certain = replaced or form.plural or form.base in certain or form.base in names
+        if is_certain or not is_ambiguous:
+            for part in replaced:
+                form.entity.spans.pop(part, None)
+            form.entity.spans[span] = form.upper_case
 
 
-def _forms(entities: Sequence[Entity], lines: Sequence[str]) -> dict[str, list[_Form]]:
-    """The forms to search for, with the names they may be, in the order of the entities."""
-    named: dict[str, list[_Form]] = {}
+def _forms(entities: Sequence[Entity], lines: Sequence[str]) -> dict[str, dict[Entity, _Form]]:
+    """The forms to search for by text, one for each entity that may be meant; the first is
+    preferred."""
     # Full names come before single words, so that a word that is the full name of an entity is
     # preferred; names of most words come first.
-    for entity in entities:
-        for name in _names(entity):
-            _add(named, name, _Form(entity, name, full=True))
-    for entity in (entity for entity in entities if entity.kind == "person"):
-        for name in _names(entity):
-            words = name.split()
-            # No last word of names such as `Alexander the Great`, since `Great` may begin a
-            # sentence.
-            last = len(words) - 1 if all(word[0].isupper() for word in words) else 0
-            for at in sorted({0, last}):
-                word = words[at]
-                if not word[0].isupper() or not _WORD.fullmatch(word):
-                    continue
-                if is_title(word) or is_pronoun(word):
-                    continue
-                _add(named, word, _Form(entity, word))
+    named = [(name, _Form(one, name, full=True)) for one in entities for name in one.names]
+    people = [one for one in entities if one.kind == "person"]
+    for entity, words in [(one, name.split()) for one in people for name in one.names]:
+        # No last word of names such as `Alexander the Great`, since `Great` may begin a sentence.
+        last = len(words) - 1 if all(word[0].isupper() for word in words) else 0
+        for at in sorted({0, last}):
+            word = words[at]
+            is_name = word[0].isupper() and _WORD.fullmatch(word)
+            if is_name and not is_title(word) and not is_pronoun(word):
+                named.append((word, _Form(entity, word)))
                 if at == len(words) - 1:
-                    _add(named, _plural_of(word), _Form(entity, word, plural=True))
+                    named.append((_plural_of(word), _Form(entity, word, plural=True)))
     # A name that the row has in lower case too may be a common word.
     lower = {word for line in lines for word in split_words(line) if word == word.lower()}
-    distinct = {
-        form: whose
-        for form, whose in named.items()
-        if form == form.lower() or form.lower() not in lower
-    }
-    forms: dict[str, list[_Form]] = {}
+    named = [
+        (text, form) for text, form in named if text == text.lower() or text.lower() not in lower
+    ]
+    upper = [
+        (text.upper(), form._replace(upper_case=True))
+        for text, form in named
+        if len(text) >= _SHORTEST_UPPER_CASE and text != text.upper()
+    ]
+    forms: defaultdict[str, dict[Entity, _Form]] = defaultdict(dict)
     # Upper case first: if both `Mary` and `MARY` were recognized, `MARY` is a form of `Mary`.
-    for form, whose in distinct.items():
-        if len(form) >= _SHORTEST_UPPER_CASE and form != form.upper():
-            for item in whose:
-                _add(forms, form.upper(), replace(item, upper_case=True))
-    for form, whose in distinct.items():
-        for item in whose:
-            _add(forms, form, item)
+    for text, form in [*upper, *named]:
+        forms[text].setdefault(form.entity, form)
     return forms
 
 
-def _names(entity: Entity) -> list[str]:
-    """The recognized names of an entity, those with most words first."""
-    names = dict.fromkeys(mention.name for mention in entity.mentions)
-    return sorted(names, key=lambda name: -len(name.split()))
-
-
-def _add(forms: dict[str, list[_Form]], text: str, form: _Form) -> None:
-    """Add a form, unless its entity has one of the same text."""
-    others = forms.setdefault(text, [])
-    if all(other.entity is not form.entity for other in others):
-        others.append(form)
-
-
 def _matches(
-    forms: dict[str, list[_Form]],
+    forms: dict[str, dict[Entity, _Form]],
     entities: Sequence[Entity],
     found: Found,
     lines: Sequence[str],
@@ -280,49 +253,47 @@ def _matches(
 ) -> Iterator[_Match]:
     """Yield the occurrences of all forms, except those that were recognized as something else or
     as a part of a longer name."""
-    recognized: dict[int, list[tuple[Span, Entity | None]]] = {}
-    owned = [(span, entity) for entity in entities for span in sorted(entity.spans)]
+    recognized: defaultdict[int, list[tuple[Span, Entity | None]]] = defaultdict(list)
+    owned = [(span, entity) for entity in entities for span in entity.spans]
     for span, owner in [*owned, *((span, None) for span in found.others)]:
-        recognized.setdefault(span.line, []).append((span, owner))
+        recognized[span.line].append((span, owner))
     longest_first = sorted(forms, key=len, reverse=True)
     for number, line in enumerate(lines):
         for start, end in occurrences(line, longest_first):
             overlapping = [
                 (span, owner)
-                for span, owner in recognized.get(number, ())
+                for span, owner in recognized[number]
                 if span.start < end and start < span.end
             ]
-            owners = [owner for _, owner in overlapping]
+            owners = {owner for _, owner in overlapping}
             form = _chosen(forms[line[start:end]], line, start, owners, names)
-            if form is None or any(owner is not form.entity for owner in owners):
+            if form is None or owners - {form.entity}:
                 continue
             match = Span(number, start, end - form.plural)
             replaced = [span for span, _ in overlapping]
             if all(match.start <= span.start and span.end <= match.end for span in replaced):
-                yield _Match(form, match, begins_sentence(line, start), bool(owners), replaced)
+                yield _Match(form, match, begins_sentence(line, start), replaced)
 
 
 def _chosen(
-    candidates: Sequence[_Form],
-    line: str,
-    start: int,
-    owners: Sequence[Entity | None],
-    names: GivenNames,
+    forms: dict[Entity, _Form], line: str, start: int, owners: set[Entity | None], names: GivenNames
 ) -> _Form | None:
     """The form whose entity is recognized there, else the first whose entity fits the gender of a
     title before it."""
     gender, after_the = title_gender(line, start), _THE.search(line[:start])
-    possible = [form for form in candidates if after_the or not form.plural]
-    for form in possible:
-        if form.entity in owners:
-            return form
-    possible = [
-        form
-        for form in possible
-        if not _has_other_gender(form.entity, gender, set(form.base.casefold().split()), names)
-    ]
+    possible = [form for form in forms.values() if after_the or not form.plural]
+    if recognized := [form for form in possible if form.entity in owners]:
+        return recognized[0]
     # Entities known to have the gender of the title come before those of unknown gender.
-    return min(possible, key=lambda form: gender not in (None, form.entity.gender), default=None)
+    return min(
+        (
+            form
+            for form in possible
+            if form.entity.may_have(gender, form.base.casefold().split(), names)
+        ),
+        key=lambda form: gender not in (None, form.entity.title),
+        default=None,
+    )
 
 
 def begins_sentence(line: str, at: int) -> bool:

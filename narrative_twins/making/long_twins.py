@@ -4,7 +4,7 @@ alignment."""
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -21,7 +21,7 @@ from narrative_twins.data.rows import Row, RowError, twin_windows, window_sizes
 from narrative_twins.files import STDIN
 from narrative_twins.hub.facts import DatasetFacts
 from narrative_twins.making.alignment import SentenceEmbedder, best_path, similarity_matrix
-from narrative_twins.making.made import RowsFile, public_name, recipe_text
+from narrative_twins.making.made import Report, RowsFile, public_name, recipe_text
 from narrative_twins.making.works import Candidate, Work, read_documents, read_works
 from narrative_twins.stories.reading import count_stories
 from narrative_twins.stories.story import even_windows
@@ -65,37 +65,24 @@ class Filters:
     max_similarity: Mapping[str, float] = field(default_factory=lambda: MAX_SIMILARITY)
 
     def __post_init__(self) -> None:
-        if self.min_sentences < 1 or self.min_window < 1:
-            raise ValueError("min_sentences and min_window must be 1 or more")
-        if not self.max_difference >= 0:
-            raise ValueError(f"max_difference={self.max_difference} is not a number of 0 or more")
+        if min(self.min_sentences, self.min_window) < 1 or not self.max_difference >= 0:
+            raise ValueError(
+                "min_sentences and min_window must be 1 or more, max_difference 0 or more"
+            )
         for language, value in self.max_similarity.items():
             if not -1 <= value <= 1:
-                raise ValueError(
-                    f"the maximum similarity {value} ({language}) is not a number from -1 to 1"
-                )
+                raise ValueError(f"the maximum similarity {value} ({language}) is not from -1 to 1")
 
     def rejection(self, story: Sequence[str], telling: Candidate) -> str | None:
-        """The field of `Counts` for the filter that drops a telling before alignment, if any:
-        `length`, or `similar` for a copy of the story and for what may be a translation."""
+        """The count of the filter that drops a telling before alignment, if any: `length`, or
+        `similar` for a copy of the story and for what may be a translation."""
         if abs(len(story) - len(telling.sentences)) > self.max_difference:
             return "length"
+        limits, similarity = self.max_similarity, telling.similarity
+        limit = limits.get(telling.language or OTHER_LANGUAGES, limits.get(OTHER_LANGUAGES, 1.0))
         if _normalized(story) == _normalized(telling.sentences):
             return "similar"
-        limit = self.max_similarity.get(
-            telling.language or OTHER_LANGUAGES, self.max_similarity.get(OTHER_LANGUAGES, 1.0)
-        )
-        is_similar = telling.similarity is not None and telling.similarity > limit
-        return "similar" if is_similar else None
-
-    def settings(self) -> dict[str, Any]:
-        """The filters with descriptive names, for the settings of a run and the card."""
-        return {
-            "sentences of a story, at least": self.min_sentences,
-            "difference in sentences, at most": self.max_difference,
-            "sentences of the twin in a window, at least": self.min_window,
-            "measured similarity, at most": dict(self.max_similarity),
-        }
+        return "similar" if similarity is not None and similarity > limit else None
 
 
 def _normalized(sentences: Sequence[str]) -> str:
@@ -103,54 +90,27 @@ def _normalized(sentences: Sequence[str]) -> str:
     return " ".join(" ".join(sentences).split()).casefold()
 
 
-@dataclass
-class Counts:
-    """Number of works read, and dropped by reason; the same for the tellings of works with a long
-    enough story.
-
-    `works` is the sum of `unreadable`, `no_story`, `short`, `no_twin` and `kept`; `tellings` of
-    `length`, `similar`, `windows`, `not_drawn` and `kept`. `earlier_rows` are rows of an earlier
-    run whose work or twin is not in the input now.
-    """
-
-    works: int = 0
-    unreadable: int = 0
-    no_story: int = 0
-    short: int = 0
-    no_twin: int = 0
-    kept: int = 0
-    tellings: int = 0
-    length: int = 0
-    similar: int = 0
-    windows: int = 0
-    not_drawn: int = 0
-    earlier_rows: int = 0
-
-    @property
-    def rows(self) -> int:
-        """Number of rows in the output."""
-        return self.kept + self.earlier_rows
-
-    def describe(self, filters: Filters) -> dict[str, int]:
-        """Each count by its description."""
-        found = {
-            "works read": self.works,
-            "- could not be read or aligned": self.unreadable,
-            "- without a story in English": self.no_story,
-            f"- story of fewer than {filters.min_sentences} sentences": self.short,
-            "- no telling passed the filters": self.no_twin,
-            "- kept, with a twin each": self.kept,
-            "other tellings of long enough stories": self.tellings,
-            f"- longer or shorter by more than {filters.max_difference:g} sentences": self.length,
-            "- too similar, perhaps a copy or a translation": self.similar,
-            f"- fewer than {filters.min_window} sentences in a window": self.windows,
-            "- not drawn, another telling was": self.not_drawn,
-            "- kept, as a twin": self.kept,
-        }
-        if self.earlier_rows:
-            words = "rows of an earlier run, of works or twins that are no longer in the input"
-            found[words] = self.earlier_rows
-        return found
+def describe_counts(counts: Mapping[str, int], filters: Filters) -> dict[str, int]:
+    """The counts of `LongTwins` by their descriptions; those that start with `-` are reasons, which
+    add up to the count before them."""
+    described = {
+        "works read": "works",
+        "- could not be read or aligned": "unreadable",
+        "- without a story in English": "no_story",
+        f"- story of fewer than {filters.min_sentences} sentences": "short",
+        "- no telling passed the filters": "no_twin",
+        "- kept, with a twin each": "kept",
+        "other tellings of long enough stories": "tellings",
+        f"- longer or shorter by more than {filters.max_difference:g} sentences": "length",
+        "- too similar, perhaps a copy or a translation": "similar",
+        f"- fewer than {filters.min_window} sentences in a window": "windows",
+        "- not drawn, another telling was": "not_drawn",
+        "- kept, as a twin": "kept",
+    }
+    if counts["earlier_rows"]:
+        words = "rows of an earlier run, of works or twins that are no longer in the input"
+        described[words] = "earlier_rows"
+    return {words: counts[name] for words, name in described.items()}
 
 
 class LongTwins:
@@ -168,7 +128,7 @@ class LongTwins:
         filters: requirements for stories and twins; None for the defaults.
 
     Attributes:
-        counts: what was read, kept and dropped so far.
+        counts: what was read, kept and dropped so far, see `describe_counts`.
     """
 
     def __init__(
@@ -181,7 +141,7 @@ class LongTwins:
                 f" use 1 to {self.filters.min_sentences} windows, or raise min_sentences"
             )
         self.embed, self.windows, self.seed = embed, windows, seed
-        self.counts = Counts()
+        self.counts = Counter[str]()
 
     def row(self, work: Work, earlier: list[list[str]] | None = None) -> Row | None:
         """The row of a work; None if it is dropped, or if an earlier run has made its row.
@@ -194,36 +154,31 @@ class LongTwins:
         Raises:
             RowError: the work can't be aligned; it is not counted.
         """
-        counts, story, filters = self.counts, work.story, self.filters
-        if len(story) < filters.min_sentences:
-            counts.works += 1
-            counts.no_story += not story
-            counts.short += bool(story)
+        if len(work.story) < self.filters.min_sentences:
+            self.counts.update(["works", "short" if work.story else "no_story"])
             return None
-        reasons = [filters.rejection(story, telling) for telling in work.candidates]
+        reasons = [self.filters.rejection(work.story, telling) for telling in work.candidates]
         # Each telling gets a random number of its own, so the order in the input does not matter.
         candidates = sorted(
             (one for one, reason in zip(work.candidates, reasons, strict=True) if reason is None),
             key=lambda one: Random(f"{self.seed} {work.id} {one.sentences}").random(),
         )
-        tried = range(len(candidates))
-        drawn = next((i for i in tried if candidates[i].sentences in (earlier or ())), None)
-        row = None
+        found = [index for index, one in enumerate(candidates) if one.sentences in (earlier or ())]
+        drawn, row = (found[0] if found else None), None
         if drawn is not None and earlier:
             earlier.remove(candidates[drawn].sentences)
         elif candidates:
-            vectors = self.embed(story)
-            rows = (self._aligned_row(work, vectors, candidate) for candidate in candidates)
-            drawn, row = next(((i, row) for i, row in enumerate(rows) if row), (None, None))
-        counts.works += 1
-        counts.tellings += len(reasons)
-        counts.length += reasons.count("length")
-        counts.similar += reasons.count("similar")
-        counts.no_twin += drawn is None
-        counts.kept += drawn is not None
+            vectors = self.embed(work.story)
+            for index, candidate in enumerate(candidates):
+                if row := self._aligned_row(work, vectors, candidate):
+                    drawn = index
+                    break
+        self.counts.update(["works", "no_twin" if drawn is None else "kept"])
+        self.counts.update(filter(None, reasons))
         # Candidates before the twin did not fill the windows; those after it were not tried.
-        counts.windows += len(candidates) if drawn is None else drawn
-        counts.not_drawn += 0 if drawn is None else len(candidates) - drawn - 1
+        tried = len(candidates) if drawn is None else drawn
+        self.counts.update(tellings=len(reasons), windows=tried)
+        self.counts.update(not_drawn=0 if drawn is None else len(candidates) - drawn - 1)
         return row
 
     def _aligned_row(
@@ -234,10 +189,7 @@ class LongTwins:
         try:
             path = best_path(similarities)
         except ValueError as error:
-            problem = (
-                f"can't be aligned ({error}); check the vectors of the encoder, or remove the work"
-            )
-            raise RowError(f"work {work.id!r}", problem) from None
+            raise RowError(f"work {work.id!r}", f"can't be aligned ({error})") from None
         story = [work.story[lo:hi] for lo, hi in even_windows(len(work.story), self.windows)]
         windows_of = twin_windows(path, story, len(candidate.sentences))
         if min(window_sizes(windows_of, self.windows)) < self.filters.min_window:
@@ -266,8 +218,8 @@ def make_long_twins(
     language: str = "en",
     resume: bool = False,
     progress: bool = False,
-    report: Callable[[str], None] = logger.warning,
-) -> Counts:
+    report: Report = logger.warning,
+) -> Counter[str]:
     """Make rows of long narrative twins from several tellings of works, and write them with their
     facts and their card, see `RowsFile`.
 
@@ -282,6 +234,9 @@ def make_long_twins(
         progress: show a progress bar.
         report: is called with each problem.
 
+    Returns:
+        The numbers of works and tellings that were kept and dropped, see `describe_counts`.
+
     Raises:
         ResumeError: the earlier run was started with other settings.
         OSError, ValueError: a setting is invalid, or a file can't be read or written.
@@ -294,7 +249,10 @@ def make_long_twins(
         "encoder fingerprint": embed.fingerprint,
         "sentence pooling": embed.pooling,
         "windows": windows,
-        **twins.filters.settings(),
+        "sentences of a story, at least": twins.filters.min_sentences,
+        "difference in sentences, at most": twins.filters.max_difference,
+        "sentences of the twin in a window, at least": twins.filters.min_window,
+        "measured similarity, at most": dict(twins.filters.max_similarity),
         "seed": seed,
         "names of 'Tell me again!' replaced": "in the twins only" if anonymized else "no",
     }
@@ -315,16 +273,15 @@ def make_long_twins(
                     raise work
                 made = twins.row(work, done.get((work.id, *work.story)))
             except RowError as error:
-                counts.works += 1
-                counts.unreadable += 1
+                counts.update(["works", "unreadable"])
                 report(str(error) if error is work else f"{name}: {error}")
             else:
                 if made is not None:
                     file.write_row(made)
-    counts.earlier_rows = sum(map(len, done.values()))
-    if counts.earlier_rows:
+    if earlier := sum(map(len, done.values())):
+        counts["earlier_rows"] = earlier
         report(
-            f"{counts.earlier_rows:,} rows of the earlier run are of works or twins that are not in"
+            f"{earlier:,} rows of the earlier run are of works or twins that are not in"
             " the input now, and are kept; start over to drop them"
         )
     if embed.truncated:
@@ -335,7 +292,7 @@ def make_long_twins(
     counted = "\n".join(
         # Counts by reason become nested lists.
         f"{'  ' if words.startswith('-') else '- '}{words}: {number:,}"
-        for words, number in counts.describe(twins.filters).items()
+        for words, number in describe_counts(counts, twins.filters).items()
     )
     facts = DatasetFacts(
         "Long narrative twins",

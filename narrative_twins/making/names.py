@@ -127,22 +127,24 @@ def read_names(locale: str = LOCALE) -> GivenNames:
         raise ImportError(
             "drawing names needs Faker; pip install narrative_twins[entities]"
         ) from None
-    lists: list[Any] = []
+    providers: list[Any] = []
     if locale in AVAILABLE_LOCALES:
-        for provider in Faker(locale, providers=["faker.providers.person"]).get_providers():
-            if provider.__lang__ == locale:
-                lists = [getattr(provider, f"first_names_{g}", ()) for g in ("female", "male")]
-    if not lists or not all(lists):
+        providers = Faker(locale, providers=["faker.providers.person"]).get_providers()
+
+    def weights(gender: str) -> dict[str, float]:
+        # Faker uses another locale if it has no names for this one.
+        own = (getattr(p, f"first_names_{gender}", ()) for p in providers if p.__lang__ == locale)
+        names = next(own, ())
+        known = names if isinstance(names, Mapping) else dict.fromkeys(names, 1.0)
+        return {name: 0.0 if name in _COMMON_WORDS else float(known[name]) for name in known}
+
+    women, men = weights("female"), weights("male")
+    if not women or not men:
         raise ValueError(
             f"{locale!r} is not a locale of Faker with names of women and men; use one such as"
             f" {LOCALE} or de_DE"
         )
-
-    def weights(names: Any) -> dict[str, float]:
-        known = names if isinstance(names, Mapping) else dict.fromkeys(names, 1.0)
-        return {name: 0.0 if name in _COMMON_WORDS else float(known[name]) for name in known}
-
-    return GivenNames(*map(weights, lists))
+    return GivenNames(women, men)
 
 
 class Span(NamedTuple):

@@ -32,8 +32,8 @@ from narrative_twins.data.rows import (
 )
 from narrative_twins.files import digest_of_files
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making.identities import Entity, entities_of, find_missed, gender_of
-from narrative_twins.making.made import RowsFile, facts_of, public_name, recipe_text
+from narrative_twins.making.identities import Entity, entities_of, find_missed
+from narrative_twins.making.made import Report, RowsFile, facts_of, public_name, recipe_text
 from narrative_twins.making.names import (
     LOCALE,
     Found,
@@ -161,35 +161,37 @@ class EntitySubstitution:
         entities = entities_of(found, texts.lines, self.names)
         find_missed(entities, found, texts.lines, self.names)
         # An entity that is in both twin sides is replaced in each by a name of its own.
-        replaced: list[tuple[Entity, list[Span]]] = []
+        replaced: list[tuple[list[Span], Entity]] = []
         for side in [TEXT_COLUMNS] if self.same_names else TWIN_SIDES:
             lines = set(chain(*(texts.columns[name] for name in texts.columns if name in side)))
-            spans = [sorted(s for s in entity.spans if s.line in lines) for entity in entities]
-            its = [pair for pair in zip(entities, spans, strict=True) if pair[1]]
-            replaced += sorted(its, key=lambda pair: pair[1][0])
-        names = self._new_names([entity for entity, _ in replaced], texts.lines, id)
+            spans = (sorted(s for s in entity.spans if s.line in lines) for entity in entities)
+            its = [pair for pair in zip(spans, entities, strict=True) if pair[0]]
+            replaced += sorted(its, key=lambda pair: pair[0][0])
+        names = self._new_names([entity for _, entity in replaced], texts.lines, id)
         changes = [
-            (span, name.upper() if span in entity.upper_case else name)
-            for (entity, spans), name in zip(replaced, names, strict=True)
+            (span, name.upper() if entity.spans[span] else name)
+            for (spans, entity), name in zip(replaced, names, strict=True)
             for span in spans
         ]
-        counts = Counter(entity.kind for entity in {entity for entity, _ in replaced})
+        counts = Counter(entity.kind for entity in {entity for _, entity in replaced})
         return Substituted(texts.changed(changes), counts)
 
-    def _new_names(self, entities: Sequence[Entity], lines: Sequence[str], id: str) -> list[str]:
-        """A new name for each of the entities, all different and none of them in the lines."""
+    def _new_names(
+        self, entities: Sequence[Entity], lines: Sequence[str], id: str
+    ) -> Iterator[str]:
+        """Yield a new name for each of the entities, all different and none of them in the
+        lines."""
         random = Random(f"{self.seed}\n{id}")
         folded = [line.casefold() for line in lines]
         taken = {word for line in folded for word in split_words(line)}
         labels = {kind: _free_labels(label, folded) for kind, label in LABELS.items()}
-        names = []
         for entity in entities:
             if entity.kind == "person":
-                names.append(self.names.draw(random, gender_of(entity, self.names), taken))
-                taken.update(split_words(names[-1].casefold()))
+                name = self.names.draw(random, entity.gender(self.names), taken)
+                taken.update(split_words(name.casefold()))
+                yield name
             else:
-                names.append(next(labels[entity.kind]))
-        return names
+                yield next(labels[entity.kind])
 
 
 class _Texts:
@@ -244,13 +246,7 @@ def load_pipeline(name: str) -> Recognizer:
         raise ImportError(
             "recognizing names needs spaCy; pip install narrative_twins[entities]"
         ) from None
-    try:
-        pipeline: Recognizer = spacy.load(name)
-    except OSError as error:
-        raise OSError(
-            f"the spaCy pipeline {name!r} can't be loaded ({error}); give a folder, or install a"
-            " pipeline, for example with `python -m spacy download en_core_web_sm`"
-        ) from None
+    pipeline: Recognizer = spacy.load(name)
     return pipeline
 
 
@@ -291,7 +287,7 @@ def replace_entities(
     same_names: bool = False,
     resume: bool = False,
     progress: bool = False,
-    report: Callable[[str], None] = logger.warning,
+    report: Report = logger.warning,
 ) -> Replaced:
     """Replace the names in a file of rows by `EntitySubstitution`, and write the rows with their
     facts and their card, see `RowsFile`.
@@ -314,15 +310,13 @@ def replace_entities(
     given = read_names(names)
     # Before hours of work.
     total, twinless = _checked(rows)
-    substitution = EntitySubstitution(load_pipeline(pipeline), given, seed, same_names=same_names)
-    meta = getattr(substitution.pipeline, "meta", {})
-    folder = getattr(substitution.pipeline, "path", None)
+    recognizer: Any = load_pipeline(pipeline)
     naming = _SAME_NAMES if same_names else _OWN_NAMES
     settings = {
         "rows": Path(rows).resolve().name,
         "names replaced": naming,
-        "names recognized by": f"{public_name(pipeline)} {meta.get('version', '')}".strip(),
-        "pipeline fingerprint": None if folder is None else digest_of_files(folder),
+        "names recognized by": f"{public_name(pipeline)} {recognizer.meta.get('version', '')}",
+        "pipeline fingerprint": digest_of_files(recognizer.path),
         "given names": f"{names} of Faker {metadata.version('faker')}",
         "seed": seed,
     }
@@ -341,31 +335,29 @@ def replace_entities(
             " --same-names replaces those of all texts"
         )
     counts, unchanged = Counter[Kind](), 0
+    substitution = EntitySubstitution(recognizer, given, seed, same_names=same_names)
     with file:
         found = substitution.pipe((_with_id(each), each.id, each.where) for each in records)
         for changes in tqdm(found, total=total - done, unit="row", disable=not progress):
             file.write_row(changes.row)
             counts.update(changes.counts)
             unchanged += not changes.counts
-    result = Replaced(counts, total - done, unchanged, done)
-    if not file.is_regular:
-        return result
-    known = facts_of(rows) or DatasetFacts(
-        "Narrative twins", "Stories with narrative twins.", "", ""
-    )
-    what = f"{changed + total - done - unchanged:,} of {total:,} rows"
-    recipe = recipe_text("narrative-twins make entities", settings)
-    facts = replace(
-        known,
-        name=f"{known.name} with replaced names",
-        description=f"{known.description}\n\nNames are replaced {naming}. There are other names in"
-        f" {what}.",
-        source=f"{known.source}\n\n{recipe}".strip(),
-        limits=f"{known.limits} Names are recognized by a pipeline, which misses some, and replaces"
-        " some words that are not names.".strip(),
-    )
-    file.describe(facts, _load, report)
-    return result
+    if file.is_regular:
+        known = facts_of(rows) or DatasetFacts(
+            "Narrative twins", "Stories with narrative twins.", "", ""
+        )
+        recipe = recipe_text("narrative-twins make entities", settings)
+        facts = replace(
+            known,
+            name=f"{known.name} with replaced names",
+            description=f"{known.description}\n\nNames are replaced {naming}. There are other names"
+            f" in {changed + total - done - unchanged:,} of {total:,} rows.",
+            source=f"{known.source}\n\n{recipe}".strip(),
+            limits=f"{known.limits} Names are recognized by a pipeline, which misses some, and"
+            " replaces some words that are not names.".strip(),
+        )
+        file.describe(facts, _load, report)
+    return Replaced(counts, total - done, unchanged, done)
 
 
 def _checked(path: str) -> tuple[int, int]:
