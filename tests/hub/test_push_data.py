@@ -7,6 +7,7 @@ import json
 import os
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from datasets import Dataset, DatasetDict, get_dataset_config_names, load_dataset
@@ -14,7 +15,8 @@ from huggingface_hub import DatasetCard
 
 from narrative_twins.commands.cli import main
 from narrative_twins.data import load_story_twins, load_window_twins
-from narrative_twins.hub import DatasetFacts, export_corpora, push_dataset, push_metric
+from narrative_twins.data.sources import corpus_rows
+from narrative_twins.hub import DatasetFacts, export_corpora, push, push_dataset, push_metric
 
 from support.processes import run_python
 
@@ -100,13 +102,11 @@ def test_push_of_the_exported_folder(exported, hub):
     assert f'load_dataset("{NAME}", "stories")'.encode() in files["README.md"]
 
 
-@pytest.mark.parametrize(
-    ("name", "load"), [("stories", load_story_twins), ("synopses", load_window_twins)]
-)
-def test_exported_rows_are_those_of_the_package(exported, name, load, tmp_path):
-    expected = load(split="validation")
-    stock = load_dataset(str(exported), name, split="validation", cache_dir=str(tmp_path))
-    own = load(exported, "validation", name=name, cache_dir=str(tmp_path))
+def test_exported_rows_are_those_of_the_package(exported, tmp_path):
+    cache = str(tmp_path / "cache")
+    expected = corpus_rows("synopses")["validation"]
+    stock = load_dataset(str(exported), "synopses", split="validation", cache_dir=cache)
+    own = load_window_twins(exported, "validation", name="synopses", cache_dir=cache)
     assert stock.features == expected.features
     assert stock.to_list() == own.to_list() == expected.to_list()
 
@@ -125,12 +125,13 @@ def test_cards_of_the_exported_corpora(exported):
 
 def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(push, "CORPORA", ["everyday"])
     (tmp_path / "empty").mkdir()
     assert main(["data", "export", "empty"]) == 0
-    listed = capsys.readouterr().out.split()
-    files = [path for path in Path("empty").rglob("*") if path.is_file()]
-    assert sorted(path.relative_to("empty").as_posix() for path in files) == sorted(listed)
-    assert len(files) == 13
+    parts = (f"{split}-00000-of-00001.parquet" for split in ("train", "validation"))
+    files = ["README.md", *(f"everyday/{name}" for name in ("README.md", *parts))]
+    assert capsys.readouterr().out.split() == files
+    assert all((tmp_path / "empty" / file).is_file() for file in files)
     assert main(["data", "export", "empty"]) == 1
     assert "a folder with files; name a new folder" in capsys.readouterr().err
     assert main(["data", "export", "no/where"]) == 1
@@ -138,16 +139,8 @@ def test_the_command(tmp_path, monkeypatch, capsys):
 
 
 def test_an_export_is_whole_or_not_there(tmp_path, monkeypatch):
-    written = []
-
-    def full(self, data):
-        written.append(self)
-        if len(written) == 5:
-            raise OSError("no space left")
-        return write(self, data)
-
-    write = Path.write_bytes
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(push, "CORPORA", ["everyday"])
+    monkeypatch.setattr(Path, "write_bytes", Mock(side_effect=[1, OSError("no space left")]))
     with pytest.raises(OSError, match="no space left"):
         export_corpora(tmp_path / "data")
     assert os.listdir(tmp_path) == []
