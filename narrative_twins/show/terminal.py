@@ -123,7 +123,7 @@ def book_text(result: BookSalience, top: int = TOP, console: Console | None = No
         for chapter in result.chapters if "sentence" in result.levels else ():
             console.print()
             console.print(Text(one_line(chapter.name), _BOLD), soft_wrap=True)
-            console.print(_salient(chapter, result.primary_operation("sentence"), top))
+            console.print(_salient(chapter, result.shading["sentence"], top))
         console.print()
         console.print("Bars go from the lowest to the highest of the units that are compared.")
         for note in result.notes:
@@ -133,7 +133,11 @@ def book_text(result: BookSalience, top: int = TOP, console: Console | None = No
 
 
 def _contents(result: BookSalience) -> Table:
-    names = list(dict.fromkeys([*result.operations("chapter"), *result.operations("scene")]))
+    names = list(
+        dict.fromkeys(
+            name for level in ("chapter", "scene") for name in result.units(level)[0].scores
+        )
+    )
     table = _table([*names, "chapter"])
     for chapter, scores in zip(result.chapters, _with_bars(result.chapters, names), strict=True):
         table.add_row(str(chapter.index + 1), *scores, Text(one_line(chapter.name)))

@@ -411,7 +411,9 @@ def test_scores_of_a_book_are_those_of_score_book(page, name, method, bert_folde
     found = page.results[changes["token"]]
     assert found.extent == expected.extent and found.approximate == expected.approximate
     for level in LEVELS:
-        assert found.scores_of(level) == pytest.approx(expected.scores_of(level), abs=1e-5)
+        assert found.at(level).scores_of() == pytest.approx(
+            expected.at(level).scores_of(), abs=1e-5
+        )
     assert changes["contents"].count("<details>") == 2 + 2, "two chapters, one with two scenes"
     assert "Chapter 1: The &lt;Map&gt;" in changes["contents"]
     assert "Shaded by" in changes["contents"]

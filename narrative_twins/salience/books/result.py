@@ -75,7 +75,7 @@ class BookSalience:
     @property
     def shading(self) -> dict[Level, str]:
         """The operation that shades each level: the primary one."""
-        return {level: self.primary_operation(level) for level in self.levels}
+        return {level: self.at(level).primary_operation for level in self.levels}
 
     @property
     def legend(self) -> str:
@@ -111,60 +111,34 @@ class BookSalience:
             )
         if self.approximate is not None:
             notes.append(f"The scores of sentences are approximate ({self.approximate}).")
-        names = (name for level in self.levels for name in self.operations(level))
+        names = (name for level in self.levels for name in self.at(level).scores)
         return notes + comparisons(dict.fromkeys(names))
 
     def units(self, level: Level) -> list[Unit]:
         """All units of a level in the order of the book; no sentences if they were not scored."""
-        return self.at(level).units
-
-    def at(self, level: Level) -> UnitScores:
-        """The scores of all units of a level, of which scenes are compared within their chapter and
-        sentences within their window."""
         if level not in LEVELS:
             raise ValueError(f"level {level!r} is unknown; choose from {', '.join(LEVELS)}")
-        found = UnitScores(self.chapters)
+        units = list(self.chapters)
         for _ in range(LEVELS.index(level)):
-            found = UnitScores.of_children(found.units)
-        return found
+            units = [child for unit in units for child in unit.children]
+        return units
 
-    def operations(self, level: Level) -> list[str]:
-        """The operations that were scored at a level."""
-        return list(self.at(level).scores)
-
-    def _scored(self, level: Level) -> UnitScores:
-        """As `at`; a `ValueError` if the level was not scored."""
-        found = self.at(level)
-        if not found.scores:
+    def at(self, level: Level) -> UnitScores:
+        """The scores of a level, with `scores_of`, `rank` and `compared` as `StorySalience` has
+        them; scenes are compared within their chapter and sentences within their window. Raises
+        `ValueError` if the level was not scored."""
+        if not any(unit.scores for unit in self.units(level)):
             raise ValueError(
                 f"the level {level!r} was not scored; choose from {', '.join(self.levels)}"
             )
-        return found
-
-    def primary_operation(self, level: Level) -> str:
-        """The default operation at a level: summarization if it was scored, otherwise the first; a
-        `ValueError` if the level was not scored."""
-        return self._scored(level).primary_operation
-
-    def scores_of(self, level: Level, operation: str | None = None) -> list[float]:
-        """The scores of all units of a level, by default of its primary operation; a `ValueError`
-        if it was not scored there."""
-        return self._scored(level).scores_of(operation)
-
-    def compared(self, level: Level, operation: str | None = None) -> list[float]:
-        """The scores of all units of a level as `rank` and `top` compare them, see
-        `StorySalience.compared`."""
-        return self._scored(level).compared(operation)
-
-    def rank(self, level: Level, operation: str | None = None) -> list[int]:
-        """The rank of each unit of a level among all of them in the book by `compared`, in its
-        order: 1 is the most salient, equal values share a rank."""
-        return self._scored(level).rank(operation)
+        if level == LEVELS[0]:
+            return UnitScores(self.chapters)
+        return UnitScores.of_children(self.units(LEVELS[LEVELS.index(level) - 1]))
 
     def top(self, k: int, level: Level | None = None, operation: str | None = None) -> list[Unit]:
         """The k most salient units of a level, by default the lowest that was scored; most salient
         first, ties in the order of the book."""
-        scored = self._scored(level or self.levels[-1])
+        scored = self.at(level or self.levels[-1])
         return [scored.units[i] for i in scored.highest(k, operation)]
 
     def extract(
@@ -192,7 +166,7 @@ class BookSalience:
             ValueError: sentences or the operation were not scored, several lengths are given, or
                 one is out of range.
         """
-        scored = self._scored("sentence")
+        scored = self.at("sentence")
         lengths = [1] * len(scored.units)
         if words is None:
             budget = extract_length(len(lengths), k, share, DEFAULT_SHARE)
@@ -228,7 +202,7 @@ class BookSalience:
             "levels": list(self.levels),
             "context_tokens": self.context_tokens,
             "approximate": self.approximate,
-            "scores of chapters": self.at("chapter").scores,
+            "scores of chapters": UnitScores(self.chapters).scores,
         }
 
     @classmethod
@@ -243,7 +217,7 @@ class BookSalience:
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"{_WRONG}: it has no valid {error}") from None
-        if not levels or not all(result.operations(level) for level in levels):
+        if not levels or not all(result.units(level)[0].scores for level in levels):
             raise ValueError(f"{_WRONG}: it has no scores of one of its 'levels'")
         return result
 
@@ -295,7 +269,7 @@ class BookSalience:
             OSError: the file can't be written.
         """
         level = level or self.levels[0]
-        scored = self._scored(level)
+        scored = self.at(level)
         return scored.figure(
             path,
             operations,

@@ -42,18 +42,19 @@ def made(*chapters, title=None):
 
 def test_ranks_and_tops(result):
     for level in result.levels:
-        units, scores, ranks = result.units(level), result.scores_of(level), result.rank(level)
+        scored = result.at(level)
+        units, scores, ranks = scored.units, scored.scores_of(), scored.rank()
         top = result.top(2, level)
         assert [unit.scores["summarization"] for unit in top] == sorted(scores, reverse=True)[:2]
         assert top[0] == units[ranks.index(1)]
     assert result.top(1) == result.top(1, "sentence")
-    assert result.rank("sentence", "shifting")
+    assert result.at("sentence").rank("shifting")
     with pytest.raises(ValueError, match="'shifting' was not scored; choose from deletion"):
-        result.rank("chapter", "shifting")
+        result.at("chapter").rank("shifting")
     with pytest.raises(ValueError, match="level 'page' is unknown"):
         result.units("page")
     with pytest.raises(ValueError, match="the level 'chapter' was not scored"):
-        made(("One", [("A.", 0.5)])).rank("chapter")
+        made(("One", [("A.", 0.5)])).at("chapter")
     assert any("shifting is for sentences only" in note for note in result.notes)
     assert repr(result).startswith(
         "<BookSalience The Mill: 3 chapters, 6 scenes, 11 sentences; most salient chapter:"
@@ -101,7 +102,7 @@ def test_plots(result, level, tmp_path):
     figure = result.plot(tmp_path / "book.svg", level)
     assert (tmp_path / "book.svg").stat().st_size > 1000
     panels = [axes for axes in figure.axes if axes.get_label().startswith("panel")]
-    assert len(panels) == len(result.operations(level))
+    assert len(panels) == len(result.at(level).scores)
     assert figure.axes[-1].get_xlabel().startswith(level)
 
 

@@ -29,7 +29,7 @@ def test_chapters_and_scenes_equal_the_oracle(kind, positions):
     model, tokenizer = encoder_of(kind)
     encoder = StoryEncoder(model, tokenizer, context_tokens=positions)
     result = score_book(TALE, encoder, approximate="one-pass")
-    assert result.operations("chapter") == result.operations("scene") == THREE
+    assert list(result.at("chapter").scores) == list(result.at("scene").scores) == THREE
     chapters = []
     for chapter in result.chapters:
         texts = [[leaf.text for leaf in scene.children] for scene in chapter.children]
@@ -55,7 +55,7 @@ def test_sentences_equal_those_of_score_stories_in_the_windows_of_scenes(options
 
 def test_scores_of_a_level_do_not_depend_on_the_others(encoder):
     complete = score_book(TALE, encoder)
-    assert complete.operations("sentence") == ["deletion", "shifting", *THREE[1:]]
+    assert list(complete.at("sentence").scores) == ["deletion", "shifting", *THREE[1:]]
     for level in LEVELS:
         alone = score_book(TALE, encoder, levels=[level])
         assert alone.levels == (level,)
