@@ -59,14 +59,12 @@ def prompted_salience(
               the same, but the question is how much the story would lose without the sentence. Not
               in the paper.
             - `"shares"`, `prompted_shares`: how many of ten readers would choose the sentence, if
-              they were asked as by `"choose"`. Asked once about each window, at a tenth of the
-              price of ten samples. Not in the paper.
-        samples: number of answers for each window, for the styles that choose; the others are asked
-            once.
+              they were asked as by `"choose"`. Asked once about each window. Not in the paper.
+        samples: number of answers for each window, for the styles that choose.
         attempts: maximum number of attempts to get a valid answer to a question.
-        prompts: a folder with templates that replace those of the package; `choose.txt` is that of
-            `"choose"`. The complete story is `{{story}}`, its number of sentences `{{count}}`;
-            `{{first}}` and `{{last}}` are the numbers of the sentences to choose from.
+        prompts: a folder with templates that replace those of the package, such as `choose.txt`.
+            The story is `{{story}}`, its number of sentences `{{count}}`; `{{first}}` and
+            `{{last}}` are the numbers of the sentences to choose from.
         windows, splitter: as in `score_stories`.
         on_error: if stories got no scores: `"raise"` an error for the first, after all were asked
             about; or `"skip"` them with a warning.
@@ -74,8 +72,7 @@ def prompted_salience(
         progress: show a progress bar.
 
     Returns:
-        Results like those of `score_stories`, for example for `evaluation.agreement_with_votes`.
-        Their `context_tokens` is None, since the context of the model is unknown.
+        Results like those of `score_stories`, without `context_tokens`.
 
     Raises:
         StoryError: a story is invalid, or got no scores.

@@ -189,9 +189,8 @@ def baseline_scores(
         stories: stories in any form that `Story.parse` accepts.
         baselines: names or `Baseline` instances; default all registered baselines.
         seed: for `random`.
-        encoder: for baselines that embed sentences: a `SentenceTransformer` or another object with
-            the method `encode(texts)`, a `StoryEncoder`, its folder or Hub id, or None for the
-            default encoder. It is loaded only if a baseline needs it.
+        encoder: for baselines that embed sentences, see `TextEncoder`. It is loaded only if a
+            baseline needs it.
         windows, splitter: windows for stories without their own, and the sentence splitter, see
             `Story.parse`.
         progress: whether to show a progress bar.
@@ -213,14 +212,15 @@ def _results(
     stories: Iterator[Story], baselines: list[Baseline], progress: Progress
 ) -> Iterator[StorySalience]:
     embedding = [baseline for baseline in baselines if isinstance(baseline, EmbeddingBaseline)]
+    # Several stories are read ahead only if their texts are embedded together.
+    size = BUFFER_STORIES if embedding else 1
     index = 0
+    invalid: StoryError | None = None
     with closing(progress):
-        while True:
-            # Several stories are read ahead only if their texts are embedded together.
+        while invalid is None:
             buffer: list[Story] = []
-            invalid: StoryError | None = None
             try:
-                for story in islice(stories, BUFFER_STORIES if embedding else 1):
+                for story in islice(stories, size):
                     buffer.append(story)
             except StoryError as error:
                 invalid = error
@@ -240,8 +240,7 @@ def _results(
                 progress.add(1)
                 yield StorySalience(story, scores, index=index)
                 index += 1
-            if invalid is not None:
-                raise StoryError(invalid.problem, index)
+        raise StoryError(invalid.problem, index)
 
 
 def _checked(baseline: Baseline, story: Story) -> NDArray[np.float64]:

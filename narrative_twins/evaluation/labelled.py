@@ -28,11 +28,9 @@ class LabelledStories:
         name: of the data, for tables and files.
         stories: the stories, with their windows.
         labels: for each story one number per sentence, higher for a more salient sentence.
-        points: for each story the indices of its turning points, if these are the labels, otherwise
-            None.
-        second: for each story the labels by a second group of annotators, or None if there are
-            none.
-        annotations: for each story the labels of each annotator, or None if these are not known.
+        points: for each story the indices of its turning points, if these are the labels.
+        second: for each story the labels by a second group of annotators, or None.
+        annotations: for each story the labels of each annotator, or None.
     """
 
     name: str
@@ -81,8 +79,8 @@ def load_labelled(
             judged by a language model.
         split: a split of the source, or `"all"` for all of them together; default the test split,
             else validation, else the first.
-        second: labels of the same stories by a second group of annotators, of which some may be
-            missing: the same kind of source. Stories are matched by their sentences.
+        second: labels of the same stories, or some of them, by a second group of annotators: the
+            same kind of source. Stories are matched by their sentences.
         name: of the data; default that of the file, folder or Hub data set.
 
     Raises:

@@ -66,9 +66,7 @@ def evaluate(
         baselines: names of registered baselines; default all. `()` for none.
         results: names with files of results of other scorers, see `ResultsScorer`.
         prompted: language models to ask, or whose saved answers are used.
-        second: labels of the same stories by a second group of annotators, whose agreement is a
-            row.
-        split: of all data, see `load_labelled`.
+        second, split: see `load_labelled`.
         against: the name of a row, such as `"trail"` or `"default summarization"`, that all others
             are tested against.
         rule: for turning points, see `agreement_with_turning_points`.

@@ -21,6 +21,11 @@ from narrative_twins.encoder.passes import pool_windows
 from narrative_twins.training.batches import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN
 
 DistractorLoss: TypeAlias = Literal["joint", "separate"]
+SETTINGS = (
+    *("temperature", "distractors", "in_story_negatives", "in_batch_negatives"),
+    *("distractor_loss", "gather_across_devices", "mini_batch_size"),
+)
+"""The settings of `NarrativeTwinsLoss`, which are also arguments of the trainer."""
 
 CPU_PASS_TOKENS = 2_560
 """Maximum padded tokens per forward pass on a CPU, which is fastest if the token states fit its
@@ -172,9 +177,9 @@ class NarrativeTwinsLoss(WindowLoss):
         temperature: cosine similarities are divided by it.
         distractors: whether the distractors of a batch are used.
         in_story_negatives: whether other windows of the same story and its twin are negatives.
-        in_batch_negatives: whether texts of other rows are negatives: stories, twins and
-            distractors. Without them, a window is compared only with its own story, as far as
-            `in_story_negatives` allows, and its own distractor.
+        in_batch_negatives: whether texts of other rows are negatives. Without them, a window is
+            compared only with its own story, as far as `in_story_negatives` allows, and its own
+            distractor.
         distractor_loss: `"joint"`: as above. `"separate"`: pairs of distractor and distractor twin
             have a loss of their own, and are not negatives of stories; the result is the mean of
             the losses of stories and of distractors. Distractors without a twin are not used then.
@@ -258,16 +263,7 @@ class NarrativeTwinsLoss(WindowLoss):
 
     def get_config_dict(self) -> dict[str, Any]:
         """The settings, for the model card."""
-        return {
-            "temperature": self.temperature,
-            "distractors": self.distractors,
-            "in_story_negatives": self.in_story_negatives,
-            "in_batch_negatives": self.in_batch_negatives,
-            "distractor_loss": self.distractor_loss,
-            "gather_across_devices": self.gather_across_devices,
-            "mini_batch_size": self.mini_batch_size,
-            "pooling": self.pooling,
-        }
+        return {name: getattr(self, name) for name in (*SETTINGS, "pooling")}
 
     @property
     def citation(self) -> str:
@@ -331,12 +327,9 @@ class NarrativeTwinsLoss(WindowLoss):
             both = present[a] & present[b]
             numbers = torch.arange(len(a), device=a.device) * process_count() + get_rank()
             no_pair = torch.full_like(negatives, -1)
+            lone_windows = windows(negatives, present[negatives], no_pair)
             groups.append(
-                _Group(
-                    windows(a, both, numbers),
-                    windows(b, both, numbers),
-                    windows(negatives, present[negatives], no_pair),
-                )
+                _Group(windows(a, both, numbers), windows(b, both, numbers), lone_windows)
             )
         return groups
 

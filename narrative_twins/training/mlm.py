@@ -20,13 +20,7 @@ from transformers import (
 )
 
 from narrative_twins.data.rows import TWINS_COLUMNS
-from narrative_twins.encoder.loading import (
-    Pooling,
-    default_encoder,
-    hub_options,
-    load_model,
-    read_checkpoint_settings,
-)
+from narrative_twins.encoder import loading
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.tokenizer import StoryTokenizer
 from narrative_twins.training.batches import checked_rows, flat_text
@@ -47,9 +41,10 @@ def masked_language_model(name: str | Path | None = None, **options: Any) -> Any
         options: for `from_pretrained` of the model, such as `revision`, `token` or
             `attn_implementation`.
     """
-    name = str(name) if name is not None else default_encoder()
-    model = load_model(AutoModelForMaskedLM, name, **{"dtype": torch.float32, **options})
-    model.base_model.checkpoint_settings = read_checkpoint_settings(name, **hub_options(options))
+    name = str(name) if name is not None else loading.default_encoder()
+    model = loading.load_model(AutoModelForMaskedLM, name, **{"dtype": torch.float32, **options})
+    settings = loading.read_checkpoint_settings(name, **loading.hub_options(options))
+    model.base_model.checkpoint_settings = settings
     return model
 
 
@@ -108,7 +103,7 @@ class MaskedLanguageModelTrainer(StoryTrainer):
         train_dataset: Any = None,
         eval_dataset: Any = None,
         *,
-        pooling: Pooling | None = None,
+        pooling: loading.Pooling | None = None,
         evaluator: BaseEvaluator | None = None,
         processing_class: Any = None,
         model_init: Any = None,

@@ -15,15 +15,7 @@ from narrative_twins.data.rows import is_nested
 from narrative_twins.files import AtomicFile
 from narrative_twins.hub.facts import EncoderFacts, Figure
 from narrative_twins.hub.push import base_model
-from narrative_twins.plots.style import (
-    PAGE,
-    check_figure,
-    figure_style,
-    line_style,
-    new_figure,
-    printable,
-    save_figure,
-)
+from narrative_twins.plots import style
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +44,7 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
         ModuleNotFoundError: matplotlib is not installed.
         ValueError, OSError: the path does not end in `.png` or `.svg`, or can't be written.
     """
-    check_figure(path)
+    style.check_figure(path)
     losses = {name: points for name, points in curves.items() if name.endswith("loss")}
     others = {
         name: points
@@ -60,18 +52,18 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
         if name.startswith("eval_") and name not in losses
     }
     panels = [(kind, lines) for kind, lines in (("loss", losses), ("validation", others)) if lines]
-    with figure_style():
-        figure = new_figure(PAGE, 2.5 * max(1, len(panels)))
+    with style.figure_style():
+        figure = style.new_figure(style.PAGE, 2.5 * max(1, len(panels)))
         figure.set_layout_engine("constrained")
         for position, (kind, lines) in enumerate(panels, start=1):
             axes = figure.add_subplot(len(panels), 1, position)
             for number, (name, points) in enumerate(lines.items()):
-                label = printable(name if kind == "loss" else name.removeprefix("eval_"))
-                axes.plot(*zip(*points, strict=True), **line_style(number), label=label)
+                label = style.printable(name if kind == "loss" else name.removeprefix("eval_"))
+                axes.plot(*zip(*points, strict=True), **style.line_style(number), label=label)
             axes.set(xlabel="step", ylabel=kind)
             axes.grid(alpha=0.3)
             axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-    save_figure(figure, path)
+    style.save_figure(figure, path)
 
 
 class CurvesCallback(TrainerCallback):

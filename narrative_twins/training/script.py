@@ -157,8 +157,7 @@ def train_and_validation(
 ) -> tuple[Any, Any]:
     """Load the rows for training, and those for validation or None, from the sources of a script
     with `load_story_twins` or `load_window_twins`; streams if these stream. Errors are those of
-    `select_split`.
-    """
+    `select_split`."""
     data = load(script.train_source)
     train = select_split(data, "train", script.max_train_rows)
     if script.eval_source is not None:
@@ -203,19 +202,18 @@ def validation_evaluator(
     """A `SalienceEvaluator` for stories with human labels (`judged`) and a `TwinsEvaluator` for
     validation rows with a twin and a distractor; None if there are neither. Without any validation
     data, validation is turned off in the `arguments` of the trainer."""
-    context_tokens = None if arguments is None else arguments.context_tokens
+    options: Any = {"context_tokens": None if arguments is None else arguments.context_tokens}
     evaluators: list[Any] = []
     if judged:
+        operations = script.operations
         evaluators.append(
-            SalienceEvaluator(
-                judged, name="salience", operations=script.operations, context_tokens=context_tokens
-            )
+            SalienceEvaluator(judged, name="salience", operations=operations, **options)
         )
     complete = [
         row for row in validation or [] if row["twin"] is not None and row["negative"] is not None
     ]
     if complete:
-        evaluators.append(TwinsEvaluator(complete, name="twins", context_tokens=context_tokens))
+        evaluators.append(TwinsEvaluator(complete, name="twins", **options))
     if arguments is not None and not evaluators and validation is None:
         if arguments.eval_strategy != "no":
             logger.warning(

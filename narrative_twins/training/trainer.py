@@ -32,22 +32,8 @@ from transformers.trainer import (
 )
 from transformers.trainer_utils import HubStrategy
 
+from narrative_twins.encoder import loading
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
-from narrative_twins.encoder.loading import (
-    SAFELY,
-    Pooling,
-    adapter_at,
-    check_checkpoint,
-    check_pooling,
-    default_encoder,
-    hub_options,
-    load_tokenizer,
-    merge_adapter,
-    module_settings,
-    read_checkpoint_settings,
-    resolve_name,
-    without_hub,
-)
 from narrative_twins.encoder.tokenizer import StoryTokenizer, check_vocabulary, model_limit
 from narrative_twins.hub.cards import encoder_card
 from narrative_twins.hub.facts import EncoderFacts
@@ -61,7 +47,7 @@ from narrative_twins.training.batches import (
     rows_per_batch,
     whole_stream_loader,
 )
-from narrative_twins.training.losses import NarrativeTwinsLoss
+from narrative_twins.training.losses import SETTINGS, NarrativeTwinsLoss
 from narrative_twins.training.reporting import CurvesCallback, training_facts
 from narrative_twins.training.salience_loss import SalienceLoss, judgments
 
@@ -140,7 +126,7 @@ class MaskedLanguageModelTrainingArguments(StoryTrainingArguments, TrainingArgum
 def trainable_encoder(
     name: str | Path | None = None,
     *,
-    pooling: Pooling | None = None,
+    pooling: loading.Pooling | None = None,
     dropout: float = 0.1,
     **options: Any,
 ) -> SentenceTransformer:
@@ -161,13 +147,17 @@ def trainable_encoder(
         OSError: the model can't be loaded, or its weights do not fit it.
         ValueError: the pooling is unknown, or the tokenizer is that of another model.
     """
-    name, options = (default_encoder(), options) if name is None else resolve_name(name, options)
-    hub = hub_options(options)
+    if name is None:
+        name = loading.default_encoder()
+    else:
+        name, options = loading.resolve_name(name, options)
+    hub = loading.hub_options(options)
     # `Transformer` loads the model again, without checks.
-    check_checkpoint(name, **options)
-    kind = check_pooling(pooling or read_checkpoint_settings(name, **hub).pooling or "mean")
-    adapter = adapter_at(name, **options)
-    tokenizer = load_tokenizer(name, **hub)
+    loading.check_checkpoint(name, **options)
+    saved = loading.read_checkpoint_settings(name, **hub).pooling
+    kind = loading.check_pooling(pooling or saved or "mean")
+    adapter = loading.adapter_at(name, **options)
+    tokenizer = loading.load_tokenizer(name, **hub)
     if adapter is not None:
         name, hub = adapter.base, adapter.base_hub
     config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub)
@@ -176,12 +166,12 @@ def trainable_encoder(
         changes["attention_dropout"] = dropout
     transformer = Transformer(
         name,
-        model_kwargs={"dtype": "float32", **SAFELY, **without_hub(options), **hub},
+        model_kwargs={"dtype": "float32", **loading.SAFELY, **loading.without_hub(options), **hub},
         config_kwargs={**hub, **changes},
         processor_kwargs=hub,
     )
     if adapter is not None:
-        merge_adapter(transformer.auto_model, adapter)
+        loading.merge_adapter(transformer.auto_model, adapter)
         transformer.processor = tokenizer
     check_vocabulary(name, transformer.tokenizer, transformer.auto_model)
     transformer.max_seq_length = model_limit(transformer.auto_model, transformer.tokenizer)
@@ -197,8 +187,7 @@ def trainable_encoder(
 
 
 def has_dropout(config: Any) -> bool:
-    """Whether an encoder of this configuration has any dropout; that of a classifier head does not
-    count."""
+    """Whether an encoder of this configuration has dropout, other than in a classifier head."""
     return any(
         isinstance(value, float) and value > 0
         for key, value in config.to_dict().items()
@@ -389,22 +378,18 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
             sentence-transformers; data sets without a loss in the dict have the default.
             `MatryoshkaLoss` may wrap `NarrativeTwinsLoss`. Data sets with `SalienceLoss` have
             judged stories, as loaded by `load_story_salience`.
-        options: other arguments of `SentenceTransformerTrainer`, such as `evaluator` and
-            `callbacks`.
-
-    Attributes:
-        first_epoch: the epoch in which the training began or was resumed.
+        options: other arguments of `SentenceTransformerTrainer`, such as `evaluator`.
 
     Raises:
         RowError: a row is invalid; names the data set and the row.
         ValueError: the arguments are of another class, or set prompts for narrative twins; the
-            weights are not in float32; `twins="dropout"` is set, or a row has no twin, and the
-            model has no dropout.
+            weights are not in float32; a dropout twin is needed and the model has no dropout.
     """
 
     training_args_class = NarrativeTwinsTrainingArguments
     args: NarrativeTwinsTrainingArguments
     first_epoch = 0
+    """The epoch in which the training began or was resumed."""
 
     def __init__(
         self,
@@ -565,7 +550,7 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         tokens = StoryTokenizer.of_model(
             model[0].auto_model,
             model.tokenizer,
-            module_settings(model).lowercase,
+            loading.module_settings(model).lowercase,
             args.context_tokens,
         )
         plain = super().get_data_collator(model, args, processing_class)
@@ -579,17 +564,7 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
 
     def get_default_loss(self, model: Any) -> torch.nn.Module:
         """The loss with the settings of the arguments."""
-        args = self.args
-        return NarrativeTwinsLoss(
-            model,
-            args.temperature,
-            distractors=args.distractors,
-            in_story_negatives=args.in_story_negatives,
-            in_batch_negatives=args.in_batch_negatives,
-            distractor_loss=args.distractor_loss,
-            gather_across_devices=args.gather_across_devices,
-            mini_batch_size=args.mini_batch_size,
-        )
+        return NarrativeTwinsLoss(model, **{name: getattr(self.args, name) for name in SETTINGS})
 
 
 def has_twins(loss: Any, rows: Any) -> bool:

@@ -3,6 +3,7 @@ network."""
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import cache
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -212,11 +213,16 @@ def small(
     return StoryEncoder(model, tokenizer, pooling=pooling, attention=attention)
 
 
-def trainable(kind: str = "bert", pooling: str = "mean", positions: int = 512, **options):
-    """A random `SentenceTransformer` of a kind, ready to be trained."""
+@cache
+def _trained_from(kind: str, pooling: str, positions: int, **options):
     from narrative_twins.training.trainer import trainable_encoder
 
     with TemporaryDirectory() as folder:
         for part in encoder_of(kind, positions):
             part.save_pretrained(folder)
         return trainable_encoder(folder, pooling=pooling, **options).cpu()
+
+
+def trainable(kind: str = "bert", pooling: str = "mean", positions: int = 512, **options):
+    """A random `SentenceTransformer` of a kind, ready to be trained."""
+    return deepcopy(_trained_from(kind, pooling, positions, **options))

@@ -13,7 +13,7 @@ from narrative_twins.training.mlm import MaskedLanguageModelTrainer
 from narrative_twins.training.reporting import last_metrics, training_facts
 from narrative_twins.training.trainer import MaskedLanguageModelTrainingArguments, trainable_encoder
 
-from support.twins_batches import FILMS, TWINS, trainer_of
+from support.twins_batches import FILMS, QUIET, TWINS, trainer_of
 
 JUDGED = [{"story": ["Nadia found a map.", "It rained.", "She laughed."], "counts": [3, 0, 1]}]
 
@@ -67,17 +67,21 @@ def test_streams_and_no_data(tmp_path):
 
 def test_base_models_are_named_without_local_paths(tmp_path):
     run = trainer_of(tmp_path, None, trainable_encoder())
-    assert training_facts(run, "").base_model == "the default encoder of narrative_twins"
-    run.transformer.config._name_or_path = str(Path(DEFAULT_ENCODER).parent)
-    assert training_facts(run, "").base_model == "a local bert model"
-    run.transformer.config._name_or_path = "someone/encoder"
-    assert training_facts(run, "").base_model_id == "someone/encoder"
+    names = [run.transformer.config._name_or_path, str(Path(DEFAULT_ENCODER).parent), "one/encoder"]
+    found = []
+    for name in names:
+        run.transformer.config._name_or_path = name
+        facts = training_facts(run, "")
+        found.append((facts.base_model, facts.base_model_id))
+    assert found[:2] == [
+        ("the default encoder of narrative_twins", None),
+        ("a local bert model", None),
+    ]
+    assert found[2][1] == "one/encoder"
 
 
 def test_masked_language_modeling(bert_folder, tmp_path):
-    arguments = MaskedLanguageModelTrainingArguments(
-        str(tmp_path), use_cpu=True, report_to="none", disable_tqdm=True, hub_model_id="me/mlm"
-    )
+    arguments = MaskedLanguageModelTrainingArguments(str(tmp_path), **QUIET, hub_model_id="me/mlm")
     rows = Dataset.from_list(TWINS)
     facts = training_facts(MaskedLanguageModelTrainer(bert_folder, arguments, rows), "")
     assert facts.name == "Story encoder mlm"

@@ -14,13 +14,10 @@ from support.naive_metrics import naive_points, naive_votes, values
 from support.oracle import Oracle, cosine
 
 VOTES = [
-    {
-        "story": ["Nadia found a map.", "He laughed.", "They walked.", "Rain."],
-        "counts": [0, 3, 1, 0],
-    },
+    {"story": ["Nadia found a map.", "He laughed.", "They walked.", "No."], "counts": [0, 3, 1, 0]},
     {"story": ["The water had risen.", "The bridge!", "Nadia swam."], "labels": [0.0, 0.5, 0.5]},
     {"story": ["I was there.", "Nadia ran."], "counts": [1, 1]},
-    {"story": ["It rained.", "No one.", "The mill burned down.", "Coins."], "counts": [4, 0, 0, 1]},
+    {"story": ["It rained.", "No one.", "The mill burned.", "Coins."], "counts": [4, 0, 0, 1]},
 ]
 """Stories with votes or other labels; in the third one all votes are equal."""
 FILMS = [
@@ -46,17 +43,14 @@ def test_votes(name):
     evaluator = SalienceEvaluator(VOTES, name=name)
     found = evaluator(model)
     assert model.training and model[0].auto_model.training, "the mode is unchanged"
-    model.eval()
-    oracle = Oracle(model[0].auto_model, model.tokenizer)
+    oracle = Oracle(model.eval()[0].auto_model, model.tokenizer)
     scored = [oracle.score(row["story"], [(0, len(row["story"]))]) for row in VOTES]
-    expected = naive_votes(scored, list(map(labels_of, VOTES)))
     prefix = f"{name}_" if name else ""
-    expected = {prefix + key: value for key, value in expected.items()}
+    naive = naive_votes(scored, list(map(labels_of, VOTES)))
+    expected = {prefix + key: value for key, value in naive.items()}
     assert found == pytest.approx(expected, nan_ok=True, abs=1e-6)
     assert evaluator.primary_metric == f"{prefix}summarization_spearman"
     assert set(evaluator.metric_labels) == set(found)
-    evaluator(model)
-    assert not model.training, "the mode is unchanged"
 
 
 @pytest.mark.parametrize("nested", [True, False])
@@ -136,8 +130,7 @@ def windowed(row, side):
     return sentences, [number for number, window in enumerate(content) for _ in window]
 
 
-@pytest.mark.parametrize("rows", [SHORT, LONG])
-@pytest.mark.parametrize("batch_size", [1, 3, 32])
+@pytest.mark.parametrize(("rows", "batch_size"), [(SHORT, 3), (SHORT, 32), (LONG, 1)])
 def test_twins_and_distractors(rows, batch_size):
     model = trainable().train()
     evaluator = TwinsEvaluator(rows, name="twins", batch_size=batch_size)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from datasets import Dataset
 
-from narrative_twins import JudgedStoriesCollator, Operation, SalienceLoss, StoryEncoder
+from narrative_twins import JudgedStoriesCollator, SalienceLoss, StoryEncoder
 from narrative_twins.data import RowError, load_window_twins
 from narrative_twins.training.salience_loss import TEMPERATURES
 
@@ -22,24 +22,11 @@ OPERATIONS = ("deletion", "shifting", "disruption", "summarization")
 S = SENTENCES
 STORIES = [
     {"id": "votes", "story": [S[0], S[2], "It rained.", S[5]], "counts": [0, 3, 1, 1]},
-    {
-        "id": "windows",
-        "story": S[:6],
-        "windows": [[0, 2], [2, 6]],
-        "labels": [0.5, 1.0, 0.0, 0.2, 0.0, 0.6],
-    },
-    {
-        "id": "a window without votes",
-        "story": S[1:5],
-        "windows": [[0, 2], [2, 4]],
-        "labels": [0.0, 0.0, 0.0, 1.0],
-    },
-    {
-        "id": "windows of one sentence",
-        "story": S[:3],
-        "windows": [[0, 1], [1, 2], [2, 3]],
-        "labels": [1.0, 0.0, 1.0],
-    },
+    {"story": S[:6], "windows": [[0, 2], [2, 6]], "labels": [0.5, 1.0, 0.0, 0.2, 0.0, 0.6]},
+    # A window without votes.
+    {"story": S[1:5], "windows": [[0, 2], [2, 4]], "labels": [0.0, 0.0, 0.0, 1.0]},
+    # Windows of one sentence.
+    {"story": S[:3], "windows": [[0, 1], [1, 2], [2, 3]], "labels": [1.0, 0.0, 1.0]},
 ]
 
 
@@ -159,29 +146,6 @@ def test_what_is_left_out(caplog):
     assert caplog.text.count("a window exceeds the context of 30 tokens and is not trained on") == 1
 
 
-class First(Operation):
-    """How similar each sentence is to the first."""
-
-    name = "first"
-    meaning = "similarity to the first sentence"
-
-    def orders(self, window):
-        return [(i,) for i in range(window.lo, window.hi)]
-
-    def scores(self, window, vectors):
-        from narrative_twins import cosine
-
-        return cosine(vectors[0], vectors)
-
-
-def test_operations_of_users_are_trained():
-    model = model_of()
-    value, gradients = trained(
-        SalienceLoss(model, First())([batch_of(model, STORIES, First())]), model
-    )
-    assert value > 0 and any(part.any() for part in gradients.values())
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -214,9 +178,9 @@ def test_invalid_rows(row, problem, tmp_path):
     model = model_of()
     with pytest.raises(RowError, match=f"row x: .*{problem}"):
         batch_of(model, [{"id": "x", **row}])
-    invalid = Dataset.from_list([row, *JUDGED])
     with pytest.raises(RowError, match=f"judged, row 0: .*{problem}"):
-        trainer_of(tmp_path, invalid, model, loss=SalienceLoss(model))
+        rows = Dataset.from_list([row, *JUDGED])
+        trainer_of(tmp_path, rows, model, loss=SalienceLoss(model))
 
 
 # Training

@@ -61,10 +61,9 @@ def test_values_of_all_types(config):
     )
     arguments, script = parsed("--config", config)
     assert (script.operations, script.pooling) == (["deletion", "summarization"], "first")
-    assert arguments.distractors is False
-    assert arguments.lr_scheduler_kwargs == {"num_cycles": 2}
+    assert (arguments.distractors, arguments.lr_scheduler_kwargs) == (False, {"num_cycles": 2})
     arguments, script = parsed("--distractors", "false", "--operations", "deletion", "shifting")
-    assert script.operations == ["deletion", "shifting"] and arguments.distractors is False
+    assert (script.operations, arguments.distractors) == (["deletion", "shifting"], False)
 
 
 @pytest.mark.parametrize(
@@ -108,27 +107,23 @@ def test_train_and_validation():
     assert stories(train_source="file") == [["3"], None]
 
 
-def test_labelled_stories():
+def test_evaluators_depend_on_the_data():
     labels = {"labels": DatasetDict(train=ROWS)}
     with_points = {"story": ["A.", "B."], "turning_points": [0, 1]}
     rows = [{"story": ["A."], "turning_points": None}, with_points]
-    script = ScriptArguments(salience_source="labels", max_eval_rows=3)
+    script = ScriptArguments(salience_source="labels", max_eval_rows=3, operations=["deletion"])
     assert len(labelled_stories(labels.get, script, rows)) == 3
     assert labelled_stories(labels.get, ScriptArguments(), rows) == [with_points]
     assert labelled_stories(labels.get, ScriptArguments(), None) == []
 
-
-def test_evaluators_depend_on_the_data():
-    script = ScriptArguments(operations=["deletion"])
     assert validation_evaluator(script, None) is None
     lone = [{"story": ["A."], "twin": ["B."], "negative": None}]
     assert validation_evaluator(script, lone) is None
     labelled = [{"story": ["A.", "B."], "counts": [1, 0]}]
     context = SimpleNamespace(context_tokens=40)
     salience, twins = validation_evaluator(script, ROWS, labelled, context).evaluators
-    assert salience.name == "salience"
     assert [operation.name for operation in salience.operations] == ["deletion"]
-    assert (twins.name, len(twins.rows)) == ("twins", 5)
+    assert (salience.name, twins.name, len(twins.rows)) == ("salience", "twins", 5)
     assert salience.context_tokens == twins.context_tokens == 40, "the context of training"
 
 

@@ -47,10 +47,10 @@ def test_a_resumed_run_continues_at_the_right_row(workers, tmp_path):
 
 
 def test_a_resume_near_the_end_of_a_pass(tmp_path):
-    """4 batches a pass, two of them in a step: before, at and after the end of the second pass."""
+    """4 batches a pass, two of them in a step: at and after the end of the second pass."""
     options = {"gradient_accumulation_steps": 2, "max_steps": 6, "save_steps": 1}
     whole, _ = train(tmp_path, stream(), save_strategy="steps", **options)
-    for steps in (3, 4, 5):
+    for steps in (4, 5):
         resumed, _ = train(tmp_path, stream(), str(tmp_path / f"checkpoint-{steps}"), **options)
         assert resumed == whole[2 * steps :]
 
