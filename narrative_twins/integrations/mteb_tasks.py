@@ -13,8 +13,8 @@ results = mteb.evaluate(SentenceTransformer(default_encoder()), narrative_twins_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
 
 from narrative_twins.extras import check_extra
 
@@ -27,33 +27,6 @@ from mteb.abstasks.task_metadata import TaskMetadata  # noqa: E402
 from narrative_twins.data.sources import NARRATIVE_TWINS, corpus_rows  # noqa: E402
 
 _SPLIT = "validation"
-
-
-class Triplet(NamedTuple):
-    """A text, the same plot in other words, and another plot in nearly the same words."""
-
-    id: str
-    text: str
-    twin: str
-    distractor: str
-
-
-def story_triplets() -> Iterator[Triplet]:
-    """Two triplets for each row of the stories: of the story, and of its distractor, which has a
-    twin of its own."""
-    for row in corpus_rows("stories")[_SPLIT]:
-        story, twin, negative, negative_twin = (
-            " ".join(row[column]) for column in ("story", "twin", "negative", "negative_twin")
-        )
-        yield Triplet(row["id"], story, twin, negative)
-        yield Triplet(f"{row['id']}-negative", negative, negative_twin, story)
-
-
-def synopsis_triplets() -> Iterator[Triplet]:
-    """A triplet for each synopsis."""
-    for row in corpus_rows("synopses")[_SPLIT]:
-        story, negative = (" ".join(map(" ".join, row[column])) for column in ("story", "negative"))
-        yield Triplet(row["id"], story, " ".join(row["twin"]), negative)
 
 
 def _metadata(name: str, description: str) -> TaskMetadata:
@@ -81,36 +54,30 @@ class _TripletTask(AbsTaskRetrieval):
     k_values = (1, 2)
     data_loaded: bool = False
 
-    def triplets(self) -> Iterator[Triplet]:
-        """The triplets of the task."""
+    def triplets(self) -> Iterator[tuple[str, str, str, str]]:
+        """The triplets of the task: an id, a text, its twin (the same plot in other words), and a
+        distractor (another plot in nearly the same words)."""
         raise NotImplementedError
 
     def load_data(self, num_proc: int | None = None, **options: Any) -> None:
         """Load the rows of the package."""
         if self.data_loaded:
             return
-        triplets = list(self.triplets())
-        twins = [{"id": f"{triplet.id}:twin", "text": triplet.twin} for triplet in triplets]
-        distractors = [
-            {"id": f"{triplet.id}:distractor", "text": triplet.distractor} for triplet in triplets
-        ]
+        ids, texts, twins, distractors = map(list, zip(*self.triplets(), strict=True))
+        candidates = [f"{name}:twin" for name in ids] + [f"{name}:distractor" for name in ids]
         data = {
-            "queries": Dataset.from_list(
-                [{"id": triplet.id, "text": triplet.text} for triplet in triplets]
-            ),
-            "corpus": Dataset.from_list(twins + distractors),
-            "relevant_docs": {triplet.id: {f"{triplet.id}:twin": 1} for triplet in triplets},
-            "top_ranked": {
-                triplet.id: [f"{triplet.id}:distractor", f"{triplet.id}:twin"]
-                for triplet in triplets
-            },
+            "queries": Dataset.from_dict({"id": ids, "text": texts}),
+            "corpus": Dataset.from_dict({"id": candidates, "text": twins + distractors}),
+            "relevant_docs": {name: {f"{name}:twin": 1} for name in ids},
+            "top_ranked": {name: [f"{name}:distractor", f"{name}:twin"] for name in ids},
         }
         self.dataset = {"default": {_SPLIT: data}}
         self.data_loaded = True
 
 
 class NarrativeTwinsStories(_TripletTask):
-    """Stories of five sentences."""
+    """Stories of five sentences; each row has two: a story, and its distractor, which has a twin of
+    its own."""
 
     metadata: ClassVar[TaskMetadata] = _metadata(
         "NarrativeTwinsStories",
@@ -118,8 +85,13 @@ class NarrativeTwinsStories(_TripletTask):
         " nearly the same words.",
     )
 
-    def triplets(self) -> Iterator[Triplet]:
-        return story_triplets()
+    def triplets(self) -> Iterator[tuple[str, str, str, str]]:
+        for row in corpus_rows("stories")[_SPLIT]:
+            story, twin, negative, negative_twin = (
+                " ".join(row[column]) for column in ("story", "twin", "negative", "negative_twin")
+            )
+            yield row["id"], story, twin, negative
+            yield f"{row['id']}-negative", negative, negative_twin, story
 
 
 class NarrativeTwinsSynopses(_TripletTask):
@@ -131,8 +103,13 @@ class NarrativeTwinsSynopses(_TripletTask):
         " film.",
     )
 
-    def triplets(self) -> Iterator[Triplet]:
-        return synopsis_triplets()
+    def triplets(self) -> Iterator[tuple[str, str, str, str]]:
+        for row in corpus_rows("synopses")[_SPLIT]:
+            yield row["id"], _joined(row["story"]), " ".join(row["twin"]), _joined(row["negative"])
+
+
+def _joined(windows: Iterable[Iterable[str]]) -> str:
+    return " ".join(sentence for window in windows for sentence in window)
 
 
 def narrative_twins_tasks() -> list[AbsTaskRetrieval]:

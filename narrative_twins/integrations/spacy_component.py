@@ -5,15 +5,14 @@ spaCy imports this module, which is an entry point of the package, whenever it m
 it imports nothing large before the component is made.
 """
 
-import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from spacy.language import Language
+from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
 
 from narrative_twins.extras import check_extra
@@ -26,7 +25,6 @@ NAME = "narrative_salience"
 ATTRIBUTE = "salience"
 """The default name of the extension attributes."""
 
-_SETTINGS_FILE = "settings.json"
 _ENCODER_SETTINGS = ("model", "device", "dtype", "context_tokens")
 
 
@@ -74,12 +72,15 @@ def make_component(
     return SalienceComponent(**settings)
 
 
-class SalienceComponent:
+class SalienceComponent(Pipe):
     """Scores the sentences of documents, each of which is a story.
 
     `doc._.salience` is then the `StorySalience` of the document (None if it has no sentence), and
     `sent._.salience` the scores of a sentence by operation. Any other span has the scores of the
     sentence that it lies in, and None if it lies in none or in several.
+
+    A saved pipeline has these settings in its configuration, in which the encoder is named; the
+    weights of the encoder are not included.
 
     Args:
         model, device, dtype, context_tokens: the encoder, see `StoryEncoder.from_pretrained`. It is
@@ -93,12 +94,15 @@ class SalienceComponent:
     """
 
     def __init__(self, *, attribute: str = ATTRIBUTE, **settings: Any) -> None:
-        from spacy.util import raise_error
+        from narrative_twins.salience.options import checked_options
 
-        self.settings: dict[str, Any] = {}
+        self.settings: dict[str, Any] = {"attribute": attribute, **settings}
         self._encoder: Optional[StoryEncoder] = None
-        self._error_handler: Callable[..., Any] = raise_error
-        self._set({"attribute": attribute, **settings})
+        self._options = {
+            name: value for name, value in settings.items() if name not in _ENCODER_SETTINGS
+        }
+        checked_options(self._options)
+        register_extensions(attribute)
 
     @property
     def encoder(self) -> "StoryEncoder":
@@ -114,7 +118,7 @@ class SalienceComponent:
     def __call__(self, doc: Doc) -> Doc:
         """Score a document; raises a StoryError if it has no sentence boundaries, or can't be
         scored."""
-        for _, error in self._score([doc]):
+        for error in self._score([doc]).values():
             raise error
         return doc
 
@@ -124,71 +128,30 @@ class SalienceComponent:
         out."""
         docs = iter(stream)
         while batch := list(islice(docs, batch_size)):
-            failed = dict(self._score(batch))
-            for index, error in failed.items():
-                self._error_handler(NAME, self, [batch[index]], error)
-            yield from (doc for index, doc in enumerate(batch) if index not in failed)
-
-    def set_error_handler(self, error_handler: Callable[..., Any]) -> None:
-        """Set the function that `pipe` calls with name, component, documents and error."""
-        self._error_handler = error_handler
-
-    def get_error_handler(self) -> Callable[..., Any]:
-        """The function that is called with documents that can't be scored."""
-        return self._error_handler
-
-    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """The settings, in which the encoder is named; its weights are not included."""
-        return json.dumps(self.settings).encode("utf-8")
-
-    def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> "SalienceComponent":
-        """Read settings from `to_bytes`; raises ValueError if they are invalid."""
-        self._set(json.loads(content))
-        return self
-
-    def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
-        """Write the settings into a folder, as in `to_bytes`."""
-        Path(path).mkdir(parents=True, exist_ok=True)
-        (Path(path) / _SETTINGS_FILE).write_bytes(self.to_bytes())
-
-    def from_disk(
-        self, path: Union[str, Path], *, exclude: Iterable[str] = ()
-    ) -> "SalienceComponent":
-        """Read settings from a folder."""
-        return self.from_bytes((Path(path) / _SETTINGS_FILE).read_bytes())
+            errors = self._score(batch)
+            for index, error in errors.items():
+                self.get_error_handler()(NAME, self, [batch[index]], error)
+            yield from (doc for index, doc in enumerate(batch) if index not in errors)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process loads the encoder by its name, and sets its own error handler.
         return partial(SalienceComponent, **self.settings), ()
 
-    def _set(self, settings: dict[str, Any]) -> None:
-        """Set settings, and check those that can be checked without the encoder."""
-        from narrative_twins.salience.options import checked_options
-
-        names = (*_ENCODER_SETTINGS, "attribute")
-        self._options = {name: value for name, value in settings.items() if name not in names}
-        checked_options(self._options)
-        register_extensions(settings["attribute"])
-        self._encoder = None
-        self.settings = settings
-
-    def _score(self, docs: list[Doc]) -> list[tuple[int, Exception]]:
-        """Score documents together, and store the results; returns the indices and errors of those
-        that can't be."""
+    def _score(self, docs: list[Doc]) -> dict[int, Exception]:
+        """Score documents together, and store the results; returns the errors of those that can't
+        be, by their indices."""
         from narrative_twins.salience.engine import score_stories
         from narrative_twins.stories.story import StoryError
 
-        errors: list[tuple[int, Exception]] = []
+        errors: dict[int, Exception] = {}
         indices = [index for index, doc in enumerate(docs) if doc.text.strip()]
+        if not indices:
+            return errors
 
         def failed(error: StoryError) -> None:
-            number = indices[error.index or 0]
-            # The index is that in the batch, which means nothing to users.
-            error.index = None
-            errors.append((number, error))
+            index, error.index = indices[error.index or 0], None  # it means nothing to users
+            errors[index] = error
 
-        if not indices:
-            return []
         results = score_stories(
             [_story_of(docs[index]) for index in indices],
             self.encoder,

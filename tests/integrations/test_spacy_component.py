@@ -163,16 +163,13 @@ def test_documents_keep_their_scores(nlp, how):
     assert copies[0][0:2]._.salience == docs[0][0:2]._.salience
 
 
-@pytest.mark.parametrize("how", ["disk", "bytes", "pickle"])
+@pytest.mark.parametrize("how", ["disk", "pickle"])
 def test_pipelines_are_saved_with_their_settings_but_no_weights(nlp, tmp_path, how):
     expected = [plain(doc) for doc in nlp.pipe(TEXTS)]
     if how == "disk":
         nlp.to_disk(tmp_path)
         again = spacy.load(tmp_path)
-        files = (tmp_path / "narrative_salience").iterdir()
-        assert sum(file.stat().st_size for file in files) < 1000
-    elif how == "bytes":
-        again = pipeline_of({}, "sentencizer").from_bytes(nlp.to_bytes())
+        assert not (tmp_path / "narrative_salience").exists()
     else:
         again = pickle.loads(pickle.dumps(nlp))
     ours, theirs = (part.get_pipe("narrative_salience") for part in (nlp, again))
