@@ -60,43 +60,15 @@ Attempts = Iterator[Fault]
 
 def random_json(rng: random.Random, depth: int = 4) -> object:
     """An arbitrary JSON value with names of columns in it."""
-    names = (
-        "text",
-        "sentences",
-        "windows",
-        "id",
-        "story",
-        "twin",
-        "twins",
-        "negative",
-        "summaries",
-        "x",
-    )
+    names = "text sentences windows id story twin twins negative summaries x".split()
     kinds = ["leaf"] * 2 + ["list", "object"] * (depth > 0)
     kind = rng.choice(kinds)
     if kind == "list":
         return [random_json(rng, depth - 1) for _ in range(rng.randrange(4))]
     if kind == "object":
         return {rng.choice(names): random_json(rng, depth - 1) for _ in range(rng.randrange(5))}
-    return rng.choice(
-        [
-            None,
-            True,
-            0,
-            -1,
-            3,
-            1.5,
-            1e308,
-            "",
-            " ",
-            "A b.",
-            "C d. E f.",
-            "\ud800",
-            "\0",
-            "=1+1",
-            "auto",
-        ]
-    )
+    leaves = [None, True, 0, -1, 3, 1.5, 1e308, "", " ", "A b.", "C d. E f.", "\ud800", "\0"]
+    return rng.choice([*leaves, "=1+1", "auto"])
 
 
 def command(*arguments: object, stdin: str = "") -> tuple[int, str, str]:
@@ -144,18 +116,12 @@ def stories(folder: Path, encoder: Path) -> Attempts:
     )
     lines = out.splitlines()
     yield reported((code, out, errors))
-    yield (
-        None
-        if lines and len(json.loads(lines[-1])["sentences"]) == 3
-        else "the last story was not scored"
-    )
+    last = json.loads(lines[-1])["sentences"] if lines else []
+    yield None if len(last) == 3 else "the last story was not scored"
     works = folder / "works.jsonl"
     works.write_text("".join(json.dumps({"story": v, "twins": [v]}) + "\n" for v in values[:200]))
-    yield reported(
-        command(
-            "make", "align", works, "--out", folder / "aligned.jsonl", "--encoder", encoder, "-q"
-        )
-    )
+    align = "make", "align", "--encoder", encoder, "-q", "--out", folder / "aligned.jsonl"
+    yield reported(command(*align, works))
 
 
 def checkpoints(folder: Path, encoder: Path) -> Attempts:
@@ -184,9 +150,8 @@ def files(folder: Path, encoder: Path) -> Attempts:
     for name in ("out.jsonl", "out.jsonl.part", "out.jsonl.part.old", "out.jsonl.part.run"):
         (folder / name).write_text(json.dumps(STORY) + "\n")
         yield reported(command(*score, folder / name, "-f", "jsonl", "-o", folder / "out.jsonl"), 2)
-        yield (
-            None if json.loads((folder / name).read_text()) == STORY else f"{name} was overwritten"
-        )
+        kept = json.loads((folder / name).read_text()) == STORY
+        yield None if kept else f"{name} was overwritten"
         (folder / name).unlink()
     (folder / "story.txt").write_text(STORY)
     (folder / "secret").write_text(SECRET)
@@ -199,31 +164,16 @@ def files(folder: Path, encoder: Path) -> Attempts:
                 command(*score, folder / "story.txt", "-f", form, "-o", folder / "locked")
             )
     yield reported(command(*score, folder / "story.txt", "-o", "/dev/full"))
-    with (
-        zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive,
-        archive.open("a.json", "w") as file,
-    ):
-        for _ in range(300):
-            file.write(b" " * 1_000_000)
-    yield reported(
-        command(
-            "make",
-            "align",
-            folder / "bomb.zip",
-            "--out",
-            folder / "b.jsonl",
-            "--encoder",
-            encoder,
-            "-q",
-        )
-    )
+    with zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("a.json", "w") as file:
+            for _ in range(300):
+                file.write(b" " * 1_000_000)
+    align = "make", "align", "--encoder", encoder, "-q", "--out", folder / "b.jsonl"
+    yield reported(command(*align, folder / "bomb.zip"))
     for text in ("=1+1", "+1", "-1", "@A1", "\tx", "\rx"):
         (folder / "cells.jsonl").write_text(json.dumps({"id": text, "sentences": [text, "A b."]}))
-        rows = list(
-            csv.reader(
-                io.StringIO(command(*score, folder / "cells.jsonl", "-f", "csv")[1], newline="")
-            )
-        )
+        out = command(*score, folder / "cells.jsonl", "-f", "csv")[1]
+        rows = list(csv.reader(io.StringIO(out, newline="")))
         yield None if rows[1][0] == rows[1][5] == f"'{text}" else f"a formula in csv: {rows[1]}"
 
 
@@ -262,19 +212,8 @@ def makers(folder: Path, encoder: Path) -> Attempts:
     for name, respond in responders.items():
         with raw_server(respond) as address:
             out = folder / f"{name}.jsonl"
-            options = (
-                "--server",
-                address,
-                "--model",
-                "tiny",
-                "--retries",
-                0,
-                "--timeout",
-                1,
-                "--attempts",
-                1,
-                "-q",
-            )
+            options = ["--server", address, "--model", "tiny", "--retries", 0, "--timeout", 1]
+            options += ["--attempts", 1, "-q"]
             fault = reported(command("make", "twins", folder / "story.txt", "--out", out, *options))
             yield fault and f"{name}: {fault}"
     for address in (
@@ -292,21 +231,9 @@ def makers(folder: Path, encoder: Path) -> Attempts:
 def pushes(folder: Path, encoder: Path) -> Attempts:
     """Files next to an encoder that must not be pushed."""
     (folder / "secret").write_text(SECRET)
-    names = [
-        ".env",
-        "vocab.env",
-        "9_private/keys.json",
-        "1_Pooling/keys.json",
-        "optimizer.pt",
-        "rows.jsonl",
-    ]
-    names += [
-        "secret.safetensors",
-        "a.model",
-        "LICENSE.key",
-        "checkpoint-5/model.safetensors",
-        "training_args.bin",
-    ]
+    names = ".env vocab.env 9_private/keys.json 1_Pooling/keys.json optimizer.pt rows.jsonl".split()
+    names += "secret.safetensors a.model LICENSE.key checkpoint-5/model.safetensors".split()
+    names += ["training_args.bin"]
     for number, name in enumerate(names):
         copied = Path(shutil.copytree(encoder, folder / str(number)))
         (copied / name).parent.mkdir(parents=True, exist_ok=True)
@@ -327,30 +254,17 @@ def page(folder: Path, encoder: Path) -> Attempts:
     """A running page, as in a network: `narrative-twins app --host 0.0.0.0 --allow-host
     stories.example`."""
     (secret := folder / "secret.txt").write_text(SECRET)
-    options = (
-        "--host",
-        "0.0.0.0",
-        "--allow-host",
-        "stories.example",
-        "--port",
-        0,
-        "--model",
-        encoder,
-    )
+    options = ["--host", "0.0.0.0", "--allow-host", "stories.example", "--port", 0]
+    options += ["--model", encoder]
     pipes = {"stdout": subprocess.PIPE, "stderr": open(folder / "errors", "w")}
     with started(COMMAND, "app", *options, **pipes) as process:
-        address = (
-            f"http://localhost:{process.stdout.readline().split()[4].rsplit(':', 1)[1]}".rstrip("/")
-        )
+        port = process.stdout.readline().split()[4].rstrip("/").rsplit(":", 1)[1]
+        address = f"http://localhost:{port}"
         with httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
             yield from _requests(client, str(secret))
-            process_lives = process.poll() is None
             answer = client.post(EVENTS, json=event(session="last"))
-            yield (
-                None
-                if process_lives and answer.status_code == 200
-                else "the page is no longer served"
-            )
+            lives = process.poll() is None and answer.status_code == 200
+            yield None if lives else "the page is no longer served"
             with client.stream("GET", "/gradio_api/queue/data?session_hash=last") as stream:
                 messages = "".join(stream.iter_lines())
             yield None if "1 sentence, 1 window." in messages else "stories are no longer scored"
@@ -387,14 +301,10 @@ def _requests(client: httpx.Client, secret: str) -> Attempts:
         yield refused(method, EVENTS, (404, 405))
     rng = random.Random(0)
     for _ in range(300):
-        body = {
-            "fn_index": rng.choice([0, 1, 2, 3, ENDPOINT, random_json(rng)]),
-            "data": random_json(rng),
-            "session_hash": "a",
-        }
-        yield refused(
-            "POST", EVENTS, (200, 422), content=json.dumps(rng.choice([body, random_json(rng)]))
-        )
+        number = rng.choice([0, 1, 2, 3, ENDPOINT, random_json(rng)])
+        body = {"fn_index": number, "data": random_json(rng), "session_hash": "a"}
+        content = json.dumps(rng.choice([body, random_json(rng)]))
+        yield refused("POST", EVENTS, (200, 422), content=content)
     for content in INVALID_BODIES:
         yield refused("POST", EVENTS, (422,), content=content)
     yield refused("POST", EVENTS, (413,), content=b" " * (MAX_BODY + 1))
