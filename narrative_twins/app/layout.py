@@ -11,7 +11,7 @@ import gradio as gr
 from pydantic import Field
 
 from narrative_twins.app.guard import Input
-from narrative_twins.app.page import ADVICE, SHARE, Page, Parts, Visitor, part
+from narrative_twins.app.page import SHARE, Page, Parts, Visitor, part
 from narrative_twins.app.scoring import (
     MAX_BOOK,
     MAX_CHARACTERS,
@@ -94,9 +94,7 @@ def build_layout(page: Page) -> Layout:
             with gr.Column(elem_id="reading", min_width=280):
                 _add_story_results(story)
                 _add_book_results(book)
-                known = [*ADVICE, *(name for name in OPERATIONS if name not in ADVICE)]
-                guide = part("guide", [(name, OPERATIONS[name]) for name in known], ADVICE)
-                _html(guide, elem_id="guide")
+                _html(part("guide", OPERATIONS), elem_id="guide")
         story["others"] = book["results"]
         book |= {"others": story["results"], "invitation": story["invitation"]}
 

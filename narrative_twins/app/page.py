@@ -33,24 +33,6 @@ SHARE = 5  # the percentage of the sentences of a book that is in the extract at
 NO_RESULT = "These results are no longer stored; score the text again."
 WIDTH, HEIGHT = 600, 80  # of the curve, in its own units
 
-ADVICE = {
-    "summarization": (
-        "Agrees best with human readers, on short stories and films: the one to begin with."
-    ),
-    "deletion": (
-        "Next in agreement with readers. In longer stories it follows the length of sentences"
-        " closely."
-    ),
-    "shifting": "Shows how much the order matters, and where.",
-    "disruption": (
-        "Shows where the story takes a new direction. Its scores are high on the second and third"
-        " sentence of a window, where little has been told; shades and underlines compare them with"
-        " what is usual there."
-    ),
-}
-"""For each operation of the package, in the order of their agreement with readers; see
-docs/evaluation.md."""
-
 Parts: TypeAlias = dict[str, Any]
 """Changes of the page by the name of the part: its new value, or a dictionary of new properties."""
 
@@ -157,7 +139,7 @@ class Page:
             "shaded": shaded_text(result, operation),
             "curve": salience_curve(result, operation),
             "salient": part("extract", displayed(str(extract)), sentences),
-            "advice": part("hint", ADVICE[operation]) if operation in ADVICE else "",
+            "advice": part("advice_on", operation),
         }
 
     def extract(self, token: str, share: float) -> Parts:

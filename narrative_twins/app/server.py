@@ -3,7 +3,6 @@ except to download an encoder from the Hub."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
 from collections.abc import Callable, Collection
@@ -12,6 +11,7 @@ from typing import Any
 
 from narrative_twins.app.page import NO_RESULT, Page
 from narrative_twins.app.scoring import ScoringQueue
+from narrative_twins.extras import check_extra
 from narrative_twins.show.formats import FORMATS
 
 PORT = 7860
@@ -39,11 +39,11 @@ def serve(
         ready: called with the address of the page when it is served.
 
     Raises:
-        ModuleNotFoundError: gradio is not installed.
+        ImportError: gradio is not installed, or too old.
         OSError: the host is unknown, the port is taken, or the encoder does not exist.
         ValueError: the encoder can't be used.
     """
-    check_gradio()
+    check_extra("demo")
     import uvicorn
 
     from narrative_twins.app.guard import LOCAL_NAMES
@@ -63,23 +63,17 @@ def serve(
             queue.close()
 
 
-def check_gradio() -> None:
-    """Raise `ModuleNotFoundError` if gradio is not installed; otherwise turn off its statistics."""
-    if importlib.util.find_spec("gradio") is None:
-        raise ModuleNotFoundError("the page needs gradio: pip install narrative_twins[demo]")
-    # Otherwise it reports every page to its developers, and checks for updates.
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-
-
 def application(page: Page, hosts: Collection[str] = ()) -> Any:
-    """The page as an ASGI application, with its downloads. Raises `ModuleNotFoundError` if gradio
-    is not installed.
+    """The page as an ASGI application, with its downloads. Raises `ImportError` if gradio is not
+    installed, or too old.
 
     Args:
         page: handles the events.
         hosts: names by which the page may be reached in addition to those of this machine.
     """
-    check_gradio()
+    check_extra("demo")
+    # Otherwise gradio reports every page to its developers, and checks for updates.
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     import gradio as gr
     from fastapi import FastAPI, HTTPException
     from fastapi.responses import StreamingResponse

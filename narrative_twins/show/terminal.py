@@ -22,9 +22,9 @@ BARS = "▁▂▃▄▅▆▇█"
 TOP = 3
 """How many sentences of each chapter of a book are shown as text."""
 
+_ASCII = str.maketrans("★─━│…·▁▂▃▄▅▆▇█", "*--|.|12345678")
 _BOLD = Style(bold=True)
 _STARRED = Style(bold=True, color=INK, bgcolor=hex_color(STRONG))
-_ASCII = str.maketrans("★─━│…·▁▂▃▄▅▆▇█", "*--|.|12345678")
 
 
 def in_encoding(text: str, encoding: str) -> str:

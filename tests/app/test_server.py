@@ -14,14 +14,14 @@ import socket
 import subprocess
 import threading
 import time
-from importlib import util
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narrative_twins import score_stories
+from narrative_twins import extras, score_stories
 from narrative_twins.app.page import Page
 from narrative_twins.app.scoring import MAX_WAITING, ScoringQueue
 from narrative_twins.app.server import application
@@ -424,7 +424,10 @@ def test_addresses_that_can_not_be_used(bert_folder, capsys):
 
 
 def test_without_gradio_the_error_names_the_extra(monkeypatch, capsys):
-    monkeypatch.setattr(util, "find_spec", lambda name, *rest: None)
+    def version(name):
+        raise PackageNotFoundError
+
+    monkeypatch.setattr(extras, "version", version)
     assert main(["app"]) == 1
-    words = "narrative-twins: the page needs gradio: pip install narrative_twins[demo]\n"
-    assert capsys.readouterr().err == words
+    words = "this needs pip install 'narrative_twins[demo]' (not installed: gradio)"
+    assert words in capsys.readouterr().err

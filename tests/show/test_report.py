@@ -7,8 +7,6 @@ import json
 import os
 import re
 import sys
-from html.parser import HTMLParser
-from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
@@ -18,35 +16,8 @@ from narrative_twins.plots.style import one_line, shortened
 from narrative_twins.show import report as reports
 from narrative_twins.show.report import Report
 
+from support.parsed import Parsed
 from support.results import NASTY, result_of, write_report
-
-
-class Page(HTMLParser):
-    """A parsed page: its elements, its links, and the texts of its elements by tag."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.tags, self.links, self.texts, self.open = [], [], {}, []
-        text = path.read_text(encoding="utf-8")
-        assert text.startswith("<!doctype html>") and text.rstrip().endswith("</html>")
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        if tag not in ("meta", "input", "use", "path"):
-            self.open.append(tag)
-        self.texts.setdefault(tag, []).append("")
-        if tag == "a":
-            self.links.append(dict(attrs)["href"])
-
-    def handle_endtag(self, tag):
-        if tag in self.open:
-            while self.open.pop() != tag:
-                pass
-
-    def handle_data(self, data):
-        for tag in set(self.open):
-            self.texts[tag][-1] += data
 
 
 def files_in(folder):
@@ -57,7 +28,7 @@ def files_in(folder):
 
 def read(folder):
     """The pages of the stories, in the order of the index."""
-    return [Page(folder / link) for link in Page(folder / "index.html").links]
+    return [Parsed(folder / link) for link in Parsed(folder / "index.html").links]
 
 
 @pytest.fixture
@@ -70,7 +41,7 @@ def test_reports_are_complete_and_load_nothing(tmp_path):
         result_of([f"First of {i}.", "Second."], windows=2, name=f"story {i}") for i in range(3)
     ]
     write_report(tmp_path / "r", results)
-    index = Page(tmp_path / "r" / "index.html")
+    index = Parsed(tmp_path / "r" / "index.html")
     assert index.links == [f"stories/00000{i + 1}-story-{i}.html" for i in range(3)]
     assert files_in(tmp_path / "r") == ["index.html", "scores.jsonl", *index.links]
     assert os.listdir(tmp_path) == ["r"]
@@ -86,7 +57,7 @@ def test_reports_are_complete_and_load_nothing(tmp_path):
     external = {"link", "img", "iframe", "object", "base", "form"}
     namespaces = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
     for path in (tmp_path / "r").rglob("*.html"):
-        page, text = Page(path), path.read_text()
+        page, text = Parsed(path), path.read_text()
         assert not external & set(page.tags)
         assert set(re.findall(r"\w+://[^\"]*", text)) <= namespaces
         assert "default-src 'none'" in html.unescape(text)
@@ -97,7 +68,7 @@ def test_rows_of_the_index(tmp_path, no_curves):
     result = result_of(["w" * 300 + ".", "Low.", "High."], cut_tokens=3)
     result.scores["summarization"][:] = [0.1, -1, 0.9]
     write_report(tmp_path / "r", [result])
-    index = Page(tmp_path / "r" / "index.html")
+    index = Parsed(tmp_path / "r" / "index.html")
     assert index.texts["bdi"][:1] == ["story 1"]
     assert index.texts["td"] == ["1", "3", "w" * 89 + "…", "truncated", "High."]
 
@@ -108,8 +79,8 @@ def test_any_text_is_shown_as_text(tmp_path):
     folder, plain = tmp_path / "r", tmp_path / "plain"
     write_report(folder, [result_of([text, "Plain."], name=name) for name, text in rows])
     write_report(plain, [result_of(["x", "Plain."], name="x") for _ in rows])
-    index = Page(folder / "index.html")
-    assert index.tags == Page(plain / "index.html").tags
+    index = Parsed(folder / "index.html")
+    assert index.tags == Parsed(plain / "index.html").tags
     assert index.texts["bdi"][1::3] == [shortened(text, 90) for _, text in rows]
     for (name, text), page, other in zip(rows, read(folder), read(plain), strict=True):
         assert page.tags == other.tags
