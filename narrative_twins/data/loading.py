@@ -64,14 +64,8 @@ class LoadOptions(TypedDict, total=False):
 
 @dataclass
 class RowsConfig(datasets.BuilderConfig):
-    """Settings of a data set.
-
-    Attributes:
-        files: its files by split.
-        license: its licence, if known.
-        windows, min_window: see `load_window_twins`.
-        row_format, span_labels, distractors: see `load_story_salience`.
-    """
+    """Settings of a data set: its files by split, its licence, if known, and the options of
+    `load_window_twins` and `load_story_salience`."""
 
     files: SplitFiles = field(default_factory=dict)
     license: str = ""
@@ -263,13 +257,10 @@ class TurningPointsBuilder(RowsBuilder):
 def load_story_twins(
     source: DataSource | None = None, split: str | None = None, **options: Unpack[LoadOptions]
 ) -> LoadedData:
-    """Load short stories with narrative twins: `id`, `story`, `twin`, and `negative` and
-    `negative_twin` or None; and `story_votes` and `negative_votes`, how many readers chose each of
-    their sentences as the most important, or None.
-
-    A row in a file has `story`, `twin` (or `narrative_twin`) and optionally `negative` and
-    `negative_twin` (or `negative_narrative_twin`), each a list of sentences, and the votes under
-    the names above.
+    """Load short stories with narrative twins: `id`, and lists of sentences, `story`, `twin`, and
+    `negative` and `negative_twin` or None; and `story_votes` and `negative_votes`, how many readers
+    chose each of their sentences as the most important, or None. In a file, `narrative_twin` and
+    `negative_narrative_twin` are names of the twins too.
 
     Args:
         source: a data file (`.jsonl`, `.json`, either also with `.gz`, `.parquet` or `.arrow`), a
@@ -381,12 +372,11 @@ def load_story_salience(
       highlighted, the mean over annotators.
     - `turning_points`: sentences, counted from 0, with the label 1.0; all others have 0.0.
 
-    A `.csv` has one row per sentence, in story order, with `story_id`, `sentence` and `label`, and
-    optionally `annotator`, `window` and `title`; with annotators, one row per sentence and
-    annotator. TRIPOD's table is read too. Exports of annotation tools are read as they are: JSON
-    and JSON-MIN of Label Studio, with Labels of a Text tag called `text`, and JSON Lines of Prodigy
-    with spans. Answers to the same text are merged; those that were rejected, ignored or canceled
-    are skipped, and their number is logged.
+    A `.csv` has one row per sentence (and annotator), in story order, with `story_id`, `sentence`
+    and `label`, and optionally `annotator`, `window` and `title`. TRIPOD's table is read too.
+    Exports of annotation tools are read as they are: JSON and JSON-MIN of Label Studio, with Labels
+    of a Text tag called `text`, and JSON Lines of Prodigy with spans. Answers to the same text are
+    merged; those that were rejected, ignored or canceled are skipped, and their number is logged.
 
     Args:
         source: as in `load_story_twins`, such as `"igorsterner/rocstory-salience"`, or a `.csv`.
@@ -422,9 +412,8 @@ def load_roc_stories(
     labels.
 
     The columns are those of `load_story_salience`, without labels in the split `train`. It has all
-    stories of the tables but those of `exclude`, by id and by text, and those whose id is repeated.
-    The stories of `exclude` are the other splits, with their labels. How many stories are left out
-    is logged when the data set is prepared.
+    stories of the tables but those of `exclude`, by id and by text, which are the other splits, and
+    those whose id is repeated. How many are left out is logged when the data set is prepared.
 
     Args:
         source: the tables (`.csv`, with `storyid`, `storytitle` and `sentence1` to `sentence5`): a

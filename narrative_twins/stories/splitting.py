@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeGuard
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import syntok.segmenter
 
@@ -55,12 +55,12 @@ def split_sentences(text: str) -> list[str]:
                     stop = closing.end()
                     start = max(start, stop)
                 # It splits after a semicolon if a capital letter follows.
-                is_open = marked[stop - 1] == ";" or is_cue(text[before:stop])
-                is_open = is_open or bool(
-                    _TITLE_IN_CAPITALS.search(text[max(before, stop - 6) : stop])
-                )
-                if is_open or is_tag(
-                    text[max(before, stop - 10) : stop], text[stop : stop + REACH]
+                said = text[max(before, stop - 10) : stop]
+                if (
+                    said.endswith(";")
+                    or is_cue(text[before:stop])
+                    or _TITLE_IN_CAPITALS.search(said)
+                    or is_tag(said, text[stop : stop + REACH])
                 ):
                     stop = end
                 spans[-1] = (before, stop)
@@ -97,18 +97,14 @@ SPLITTERS: dict[str, SplitFunction] = {
 """The registry: functions by name; the first is the default."""
 
 
-def is_split_name(name: object) -> TypeGuard[SplitName]:
-    """Whether a value is the name of a splitter."""
-    return isinstance(name, str) and name in SPLITTERS
-
-
 def check_splitter(splitter: Any) -> SplitFunction:
     """The function of a splitter, the default one for None. Raises a `TypeError` for anything
     else."""
-    if splitter is None or is_split_name(splitter):
-        return SPLITTERS[splitter or "sentences"]
     if callable(splitter):
         return splitter  # type: ignore[no-any-return]
+    name = "sentences" if splitter is None else splitter
+    if isinstance(name, str) and name in SPLITTERS:
+        return SPLITTERS[name]
     given = repr(splitter) if isinstance(splitter, str) else type(splitter).__name__
     names = ", ".join(map(repr, SPLITTERS))
     raise TypeError(
@@ -306,13 +302,15 @@ _MARKDOWN = re.compile(r"#{1,6}\s+\S.*")
 _SLUG = re.compile(
     r"(?:\d+[A-Z]?\.? +)?(?:INT\.?\s?/\s?EXT|EXT\.?\s?/\s?INT|INT|EXT|I/E)\. ?(?P<place>.*\w.*)"
 )
-_BARE_NUMBER = re.compile(rf"(?P<roman>{_ROMAN})\.?|(?P<digits>\d{{1,3}})\.?")
+_BARE_NUMBER = re.compile(rf"(?:{_ROMAN}|\d{{1,3}})\.?")
 _UPPER_PART = re.compile(
     r"(?:Part|Book|Act|Volume|Teil|Akt|Buch|Partie|Acte|Livre|Parte|Acto|Libro|Atto|Deel|Часть)\b",
     re.IGNORECASE,
 )
+_ONES_ROMAN = "- I II III IV V VI VII VIII IX".split()
+_TENS_ROMAN = "- X XX XXX XL L LX LXX LXXX XC".split()
+_ROMANS = [f"{tens}{ones}".replace("-", "") for tens in _TENS_ROMAN for ones in _ONES_ROMAN]
 _CLOSED_LINE = re.compile(r"[.!?…:;—–\"'’”»“«)\]*_=~-]\s*$")
-_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 
 
 class _Line(NamedTuple):
@@ -339,33 +337,22 @@ def find_headings(text: str) -> list[Span]:
     """
     lines = list(_lines(text))
     found: list[_Line] = []
-    for at, line in enumerate(lines):
+    edge = _Line("", 0, True, True)
+    for before, line, after in zip([edge, *lines], lines, [*lines[1:], edge], strict=False):
         if len(line.text) > MAX_LENGTH:
             continue
-        before, after = (
-            lines[at - 1] if at else None,
-            (lines[at + 1] if at + 1 < len(lines) else None),
-        )
-        is_apart = (
-            line.opens
-            or before is None
-            or before in found[-1:]
-            or bool(_CLOSED_LINE.search(before.text))
-        ) and (line.closes or after is None or not after.text[:1].islower())
-        follows = before is not None and before in found[-1:] and _lacks_title(before.text)
-        if _MARKDOWN.fullmatch(line.text) or (is_apart and _is_heading(line.text)):
-            found.append(line)
-        elif (
-            follows
-            and line.closes
-            and after is not None
-            and " " in line.text
-            and _is_title(line.text)
+        follows = before in found[-1:]  # a heading
+        begins = line.opens or follows or bool(_CLOSED_LINE.search(before.text))
+        is_apart = begins and (line.closes or not after.text[:1].islower())
+        is_title = " " in line.text and line.closes and after is not edge and _is_title(line.text)
+        if (
+            _MARKDOWN.fullmatch(line.text)
+            or (is_apart and _is_heading(line.text))
+            or (follows and is_title and _lacks_title(before.text))
         ):
             found.append(line)
-    return sorted(
-        {(line.start, line.start + len(line.text)) for line in [*found, *_counted(lines)]}
-    )
+    counted = [*_counted(lines, _ROMANS), *_counted(lines, list(map(str, range(1000))))]
+    return sorted({(line.start, line.start + len(line.text)) for line in [*found, *counted]})
 
 
 def heading_level(heading: str) -> int:
@@ -421,31 +408,20 @@ def _is_title(line: str) -> bool:
     """Whether a line is a title: few words, of which the main ones have capitals, and no mark at
     the end."""
     words = line.strip("*_ ").split()
-    main = [word for word in words if len(word) > 3] or words
-    starts = [word.lstrip("\"'“‘«([")[:1] for word in (words[0], *main)]
+    main = [*words[:1], *([word for word in words if len(word) > 3] or words)]
+    starts = [word.lstrip("\"'“‘«([")[:1] for word in main]
     return (
-        len(words) <= 12
+        0 < len(words) <= 12
         and all(start.isupper() or start.isdigit() for start in starts)
         and not _CLOSED_LINE.search(line)
     )
 
 
-def _counted(lines: list[_Line]) -> list[_Line]:
-    """Paragraphs that are numbers only and count from 1: 1, 2, 3 ... or I, II, III ..."""
-    runs: dict[str, list[_Line]] = {"roman": [], "digits": []}
+def _counted(lines: list[_Line], numbers: Sequence[str]) -> list[_Line]:
+    """Paragraphs that are only numbers and count from 1, given the numbers from 0."""
+    run: list[_Line] = []
     for line in lines:
-        number = _BARE_NUMBER.fullmatch(line.text) if line.opens and line.closes else None
-        if number is not None:
-            kind = "roman" if number["roman"] else "digits"
-            value = _roman_value(number["roman"]) if number["roman"] else int(number["digits"])
-            if value == len(runs[kind]) + 1:
-                runs[kind].append(line)
-    return [line for run in runs.values() if len(run) > 1 for line in run]
-
-
-def _roman_value(number: str) -> int:
-    values = [_VALUES[letter] for letter in number]
-    return sum(
-        -value if value < after else value
-        for value, after in zip(values, [*values[1:], 0], strict=True)
-    )
+        number = line.text.removesuffix(".") if line.opens and line.closes else ""
+        if number and len(run) + 1 < len(numbers) and number == numbers[len(run) + 1]:
+            run.append(line)
+    return run if len(run) > 1 else []

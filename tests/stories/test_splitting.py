@@ -116,6 +116,7 @@ def test_headings_stand_apart_and_numbers_count_from_one():
         ("I\n\nHe ran.\n\nII\n\nIt rained.\n\n7\n\nIII.\n\nHe fell.", "I|II|III."),
         ("1.\n\nHe ran.\n\n2.\n\nIt rained.", "1.|2."),
         ("2\n\nHe ran.\n\n3\n\nIt rained.", ""),
+        ("Chapter 1\n\n* * *\n\nIt rained.", "Chapter 1"),
     ):
         assert "|".join(headings(text)) == expected
     # A text of nothing but headings keeps them.

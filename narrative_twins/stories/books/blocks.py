@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
@@ -43,11 +43,15 @@ def book_of_blocks(blocks: Iterable[Block], title: str | None, width: int | None
     out, and empty paragraphs are breaks if few have one before them. `width` is that to which lines
     were wrapped, None if their ends are all meant. Raises a `ValueError` if there is no paragraph.
     """
-    found = _without_licence([_plainer(block) for block in blocks])
+    found = _headings_for_labels(_without_licence([_plainer(block) for block in blocks]))
+    kinds = [block.kind for block in found]
+    gaps = list(pairwise(kinds)).count(("blank", "paragraph"))
+    if gaps * 4 > kinds.count("paragraph"):
+        found = [block for block in found if block.kind != "blank"]
     text: list[str] = []
     parts: list[Part] = []
     position = 0
-    for block in _breaks_for_blanks(_headings_for_labels(found)):
+    for block in found:
         if block.kind == "other":
             parts.append(Part("other", (position, position)))
             continue
@@ -122,12 +126,3 @@ def _stop_of_heading(blocks: Sequence[Block], at: int, label: Block) -> int:
         compared += len(words)
         stop += 1
     return stop if compared == len(expected) else at
-
-
-def _breaks_for_blanks(blocks: Sequence[Block]) -> Iterator[Block]:
-    """The blocks with breaks in place of empty paragraphs, or without these if they are not
-    rare."""
-    kinds = [block.kind for block in blocks]
-    gaps = list(pairwise(kinds)).count(("blank", "paragraph"))
-    are_rare = gaps * 4 <= kinds.count("paragraph")
-    return (block for block in blocks if block.kind != "blank" or are_rare)

@@ -62,7 +62,7 @@ _DECLARED = re.compile(
 _HEAD = 1024  # bytes in which a page names its encoding
 # Other codecs of Python are not for files, and some are slow.
 _ENCODINGS = re.compile(
-    r"ascii|utf-8|utf-16(?:-[lb]e)?|cp125\d|cp874|cp932|cp949|iso8859-\d+|shift_jis|euc_jp|iso2022_jp|euc_kr|"
+    r"utf-8|utf-16(?:-[lb]e)?|cp125\d|cp874|cp932|cp949|iso8859-\d+|shift_jis|euc_jp|iso2022_jp|euc_kr|"
     r"gb2312|gbk|gb18030|big5|koi8-[ru]|mac-(?:roman|cyrillic)"
 )
 _ENTITY = re.compile(r"&([^\s#&;<>]{1,32});")
@@ -285,27 +285,17 @@ class HtmlDocument:
 
 
 def _is_skipped(name: str, values: Mapping[str, str]) -> bool:
-    if not values:
-        return name in _SKIPPED
     if name in _SKIPPED or "hidden" in values or values.get("id") in _SKIPPED_IDS:
         return True
+    kinds = set(values.get("type", "").lower().split())
     roles = values.get("role", "").split()
-    kinds = {role.removeprefix("doc-") for role in roles if role.startswith("doc-")}
-    kinds.update(values.get("type", "").lower().split())
+    kinds.update(role.removeprefix("doc-") for role in roles if role.startswith("doc-"))
     classes = values.get("class", "").lower().split()
     return bool(
         kinds & NOT_THE_STORY
         or _SKIPPED_CLASSES.intersection(classes)
         or _HIDDEN.search(values.get("style", ""))
     )
-
-
-def _checked(data: bytes) -> str:
-    """The text of markup, if it has not too many elements."""
-    text = _decoded(data)
-    if text.count("<") - text.count("</") > MAX_ELEMENTS:
-        raise ValueError(f"has more than {MAX_ELEMENTS:,} elements; convert it to plain text")
-    return text
 
 
 def _check_limits(*messages: str) -> None:
@@ -317,12 +307,18 @@ def _check_limits(*messages: str) -> None:
             raise ValueError("has a text that is too long; divide it, or convert it to plain text")
 
 
+def _checked(data: bytes) -> str:
+    """The text of an XML or HTML file, if it has not too many elements: in UTF-8 if it is that,
+    otherwise as the file says. Raises a `ValueError`."""
+    text = _decoded(data)
+    if text.count("<") - text.count("</") > MAX_ELEMENTS:
+        raise ValueError(f"has more than {MAX_ELEMENTS:,} elements; convert it to plain text")
+    return text
+
+
 def _decoded(data: bytes) -> str:
-    """The text of an XML or HTML file: in UTF-8 if it is that, otherwise as the file says. Raises a
-    `ValueError`."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        name = "utf-16"
-    else:
+    name = "utf-16"
+    if not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -334,14 +330,13 @@ def _decoded(data: bytes) -> str:
     try:
         known = codecs.lookup(name).name
         # As browsers do: in files that claim Latin-1, quotation marks are those of Windows.
-        known = "cp1252" if known in ("iso8859-1", "ascii") else known
-        if not _ENCODINGS.fullmatch(known):
-            raise LookupError
-        return data.decode(known, "strict" if known != "cp1252" else "replace")
+        if known in ("cp1252", "iso8859-1", "ascii"):
+            return data.decode("cp1252", "replace")
+        if _ENCODINGS.fullmatch(known):
+            return data.decode(known)
     except (LookupError, UnicodeDecodeError):
-        raise ValueError(
-            f"can't be read as {name}, the encoding it names; convert it to UTF-8"
-        ) from None
+        pass
+    raise ValueError(f"can't be read as {name}, the encoding it names; convert it to UTF-8")
 
 
 def _character(entity: re.Match[str]) -> str:

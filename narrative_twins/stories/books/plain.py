@@ -6,13 +6,11 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import Literal, NamedTuple, TypeAlias
 
 from narrative_twins.stories.books.book import Book, Part, is_break, is_verse, make_book, wrap_width
 from narrative_twins.stories.splitting import Span, find_headings, heading_level
-
-if TYPE_CHECKING:
-    from pypdf import PdfReader
 
 WRAPPED = 120
 """Characters of the longest lines of hard-wrapped text. If most text is in longer lines, each line
@@ -43,19 +41,35 @@ _CONTENTS = re.compile(r"(?:table of )?contents[.:]?", re.IGNORECASE)
 _DIVIDED = re.compile(r"(?<=[^\W\d_])-\n(?=[^\W\d_A-Z])")  # a word, at the end of a line
 
 
+Kind: TypeAlias = Literal["heading", "paragraph", "break"]
+
+
 class _Block(NamedTuple):
     """Lines without a blank line or a heading between them: their spans, and the number of blank
     lines before."""
 
     lines: list[Span]
-    kind: str
+    kind: Kind
     gap: int
 
 
 def plain_book(text: str) -> Book:
     """The book in a plain text, see `read_book`; raises a `ValueError` if it has no paragraphs."""
-    text, title, is_gutenberg = cut_licence(text)
-    return make_book(text, _parts(text, is_gutenberg), title)
+    begins = list(GUTENBERG_BEGINS.finditer(text, 0, _LICENCE))
+    start = begins[-1].end() if begins else 0
+    # The last line of the book may also be in its middle, for example in a list of books.
+    end = next(
+        (
+            found
+            for found in GUTENBERG_ENDS.finditer(text, start)
+            if found[0].lstrip()[0] == "*" or len(text) - found.end() < _LICENCE
+        ),
+        None,
+    )
+    title = _TITLE.search(text, 0, start)
+    text = text[start : end.start() if end else len(text)]
+    parts = _parts(text, is_gutenberg=bool(begins or end))
+    return make_book(text, parts, " ".join(title[1].split()) if title else None)
 
 
 def pdf_book(data: bytes) -> Book:
@@ -63,16 +77,26 @@ def pdf_book(data: bytes) -> Book:
     plain text. Raises a `ValueError` that says what is wrong with the file."""
     from pypdf import PdfReader
 
+    known: dict[str, str] = {}  # a page may be listed again and again
+    pages: list[str] = []
+    size = 0
     try:
         reader = PdfReader(io.BytesIO(data))
         is_locked = reader.is_encrypted and not reader.decrypt("")
-        pages = [] if is_locked else list(_pages(reader))
+        for page in () if is_locked else reader.pages:
+            key = str(page.indirect_reference)
+            if key not in known:
+                known[key] = _without_number(page.extract_text())
+            pages.append(known[key])
+            size += len(known[key])
+            if size > MAX_PDF_TEXT:
+                break
     except Exception as error:  # what damaged files raise is not documented
         kind = type(error).__name__
         raise ValueError(f"can't be read as PDF ({kind}: {error}); convert it to text") from error
     if is_locked:
         raise ValueError("is encrypted; save it without a password")
-    if sum(map(len, pages)) > MAX_PDF_TEXT:
+    if size > MAX_PDF_TEXT:
         raise ValueError(f"has more than {MAX_PDF_TEXT:,} characters; divide it into volumes")
     # A sentence may continue on the next page.
     text = _DIVIDED.sub("", "\n".join(filter(None, pages)))
@@ -86,58 +110,46 @@ def is_of_gutenberg(text: str) -> bool:
     return GUTENBERG_BEGINS.search(text, 0, _LICENCE) is not None
 
 
-def cut_licence(text: str) -> tuple[str, str | None, bool]:
-    """A text without the header and the licence of Project Gutenberg, the title in the header,
-    and whether there was any."""
-    begins = list(GUTENBERG_BEGINS.finditer(text, 0, _LICENCE))
-    start = begins[-1].end() if begins else 0
-    # The last line of the book may also be in its middle, for example in a list of books.
-    ends = GUTENBERG_ENDS.finditer(text, start)
-    end = next(
-        (end for end in ends if end[0].lstrip()[0] == "*" or len(text) - end.end() < _LICENCE), None
-    )
-    title = _TITLE.search(text, 0, start) if begins else None
-    kept = text[start : end.start() if end else len(text)]
-    return kept, " ".join(title[1].split()) if title else None, bool(begins or end)
+def _without_number(page: str) -> str:
+    """The text of a page without a first or last line that is only a number."""
+    lines = page.strip().split("\n")
+    for at in (0, -1):
+        if lines and lines[at].strip().isdecimal():
+            del lines[at]
+    return "\n".join(lines)
 
 
 def _parts(text: str, is_gutenberg: bool) -> Iterator[Part]:
     blocks = list(_blocks(text))
     width = wrap_width(stop - start for block in blocks for start, stop in block.lines)
     gaps = Counter(
-        block.gap
-        for before, block in zip(blocks, blocks[1:], strict=False)
-        if before.kind == block.kind == "text"
+        block.gap for before, block in pairwise(blocks) if before.kind == block.kind == "paragraph"
     )
     usual = max(gaps, key=lambda gap: (gaps[gap], -gap), default=0)
     larger = sum(count for gap, count in gaps.items() if gap > usual)
-    marks = usual if larger * 4 <= sum(gaps.values()) else None  # larger gaps are breaks
+    are_rare = larger * 4 <= sum(gaps.values())  # larger gaps are breaks
+    last = max((at for at, block in enumerate(blocks) if block.kind == "heading"), default=0)
     in_contents = False
-    later = [at for at, block in enumerate(blocks) if block.kind == "heading"]
+    before: _Block | None = None
     for at, block in enumerate(blocks):
+        before, follows = block, before is not None and before.kind == "paragraph"
         span = block.lines[0][0], block.lines[-1][1]
-        if block.kind != "text":
-            in_contents = False
-            is_heading = block.kind == "heading"
-            yield (
-                Part("heading", span, heading_level(text[slice(*span)]))
-                if is_heading
-                else Part("break", span)
-            )
-            continue
         words = text[slice(*span)]
+        if block.kind != "paragraph":
+            in_contents = False
+            yield Part(block.kind, span, heading_level(words) if block.kind == "heading" else 1)
+            continue
         if _PICTURE.fullmatch(words) or (is_gutenberg and at < _FRONT and _CREDIT.match(words)):
             continue
-        in_contents |= bool(_CONTENTS.fullmatch(words)) and bool(later) and at < later[-1]
+        in_contents |= at < last and _CONTENTS.fullmatch(words) is not None
         if in_contents:
             yield Part("other", span)
             continue
-        if at and blocks[at - 1].kind == "text" and marks is not None and block.gap > marks:
+        if follows and are_rare and block.gap > usual:
             yield Part("break", (span[0], span[0]))
         lines = [text[start:stop] for start, stop in block.lines]
-        yield from (
-            Part("paragraph", line) for line in (block.lines if is_verse(lines, width) else [span])
-        )
+        for line in block.lines if is_verse(lines, width) else [span]:
+            yield Part("paragraph", line)
 
 
 def _blocks(text: str) -> Iterator[_Block]:
@@ -149,45 +161,21 @@ def _blocks(text: str) -> Iterator[_Block]:
     for line in text.split("\n"):
         stripped = line.strip()
         start = position + len(line) - len(line.lstrip())
-        kind = "heading" if start in headings else "break" if is_break(stripped) else "text"
-        if lines and (not stripped or by_line or kind != "text"):
-            yield _Block(lines, "text", opening)
+        span = start, start + len(stripped)
+        position += len(line) + 1
+        kind: Kind = "break" if is_break(stripped) else "paragraph"
+        kind = "heading" if start in headings else kind
+        if lines and (not stripped or by_line or kind != "paragraph"):
+            yield _Block(lines, "paragraph", opening)
             lines = []
         if not stripped:
             gap += 1
-        elif kind == "text":
-            if not lines:
-                opening = gap
-            lines.append((start, start + len(stripped)))
-            gap = 0
+            continue
+        if kind != "paragraph":
+            yield _Block([span], kind, gap)
         else:
-            yield _Block([(start, start + len(stripped))], kind, gap)
-            gap = 0
-        position += len(line) + 1
+            opening = opening if lines else gap
+            lines.append(span)
+        gap = 0
     if lines:
-        yield _Block(lines, "text", opening)
-
-
-def _pages(reader: PdfReader) -> Iterator[str]:
-    """The texts of the pages that have one, until they are too long."""
-    known: dict[str, str] = {}  # a page may be listed again and again
-    size = 0
-    for page in reader.pages:
-        key = str(page.indirect_reference)
-        text = known.get(key)
-        if text is None:
-            text = known[key] = _without_number(page.extract_text())
-        if text:
-            yield text
-        size += len(text)
-        if size > MAX_PDF_TEXT:
-            return
-
-
-def _without_number(page: str) -> str:
-    """The text of a page without a first or last line that is only a number."""
-    lines = page.strip().split("\n")
-    for at in (0, -1):
-        if lines and lines[at].strip().isdecimal():
-            del lines[at]
-    return "\n".join(lines)
+        yield _Block(lines, "paragraph", opening)

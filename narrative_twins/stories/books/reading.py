@@ -77,23 +77,20 @@ def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
     - Plain text in UTF-8: a paragraph is the lines up to a blank line, or each line if most are
       longer than `plain.WRAPPED`; the lines of verse are paragraphs of their own. Headings are
       those of `find_headings`. The header and the licence of Project Gutenberg are left out.
-    - HTML: `h1` to `h6` are headings. Navigation, asides, notes, captions, page numbers, hidden
-      elements and paragraphs that are links only are left out; so are scripts and styles.
-    - Markdown: as the HTML it is converted to.
+    - HTML, and Markdown as the HTML it is converted to: `h1` to `h6` are headings. Navigation,
+      asides, notes, captions, page numbers, hidden elements and paragraphs of links are left out.
     - EPUB 2 and 3: the documents in reading order. A chapter without a heading has that of the
-      table of contents. Documents that are not linear, cover, title page, contents, notes and the
-      like, as the book declares them, are left out; documents with errors are read as HTML.
+      table of contents. Documents that are not linear or, as the book declares, not of the story
+      are left out; documents with errors are read as HTML.
     - Word (docx): paragraphs with an outline level, such as those of the styles `Heading 1` to
-      `Heading 9`, are headings. Tables of contents, notes, comments, deleted text and text boxes
-      are left out.
+      `Heading 9`, are headings. Notes, comments, deleted text and text boxes are left out.
     - PDF: its text, as plain text.
     - Breaks between scenes are lines of marks (`* * *`, `#`, `---`) and `<hr>`, and in text more
       blank lines, in other formats an empty paragraph, if these are rare.
     - A table of contents is left out.
 
-    Nothing but the file is opened, and nothing is unpacked to disk. Limits are `MAX_FILE` and
-    `MAX_TEXT`, those of `narrative_twins.stories.books.archive` for what is in a ZIP archive, and
-    `MAX_DEPTH` and `MAX_ELEMENTS` in `narrative_twins.stories.books.html`.
+    Nothing but the file is opened, and nothing is unpacked to disk. Limits are `MAX_FILE`,
+    `MAX_TEXT`, and those of the modules `archive` and `html`.
 
     Args:
         path: the file.
@@ -173,7 +170,7 @@ def book_sentences(book: Book, splitter: Splitter | None = None) -> list[BookSen
         for chapter, found in enumerate(book.chapters)
         for paragraph, span in enumerate(found.paragraphs)
     ]
-    sentences: list[BookSentence] = []
+    sentences = []
     at = 0
     for span in sentence_spans(book.text, splitter, [span for _, _, span in places]):
         while places[at][2][1] < span[1]:
