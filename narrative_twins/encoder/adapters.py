@@ -72,8 +72,21 @@ def merge_adapters(model: Any) -> None:
     # For the model card.
     model.merged_adapter = adapter_kind(model)
     for name, layer in list(_adapter_layers(model)):
+        merge = not layer.disable_adapters
+        merged: torch.nn.Module
         try:
-            merged = _merged_layer(layer)
+            if not merge and hasattr(layer, "original_module"):
+                merged = layer.original_module
+            elif hasattr(layer, "unload_and_optionally_merge_module"):
+                merged = layer.unload_and_optionally_merge_module(
+                    merge=merge, safe_merge=True, adapter_names=None
+                )
+            else:
+                if merge:
+                    layer.merge(safe_merge=True)
+                elif layer.merged:
+                    layer.unmerge()
+                merged = layer.get_base_layer()
         except Exception as error:  # of any kind, as each kind of adapter has its own
             raise _not_mergeable(model, f"{name}: {type(error).__name__}: {error}") from error
         parent, _, attribute = name.rpartition(".")
@@ -83,26 +96,6 @@ def merge_adapters(model: Any) -> None:
         if getattr(module, "_hf_peft_config_loaded", False):
             module._hf_peft_config_loaded = False
         vars(module).pop("peft_config", None)
-
-
-def _merged_layer(layer: Any) -> torch.nn.Module:
-    """The layer of the base in an adapter's layer, with the active adapters merged into it unless
-    they are disabled."""
-    off = layer.disable_adapters
-    found: torch.nn.Module
-    if off and hasattr(layer, "original_module"):
-        found = layer.original_module
-    elif hasattr(layer, "unload_and_optionally_merge_module"):
-        found = layer.unload_and_optionally_merge_module(
-            merge=not off, safe_merge=True, adapter_names=None
-        )
-    else:
-        if not off:
-            layer.merge(safe_merge=True)
-        elif layer.merged:
-            layer.unmerge()
-        found = layer.get_base_layer()
-    return found
 
 
 def _adapter_layers(model: Any) -> Iterator[tuple[str, Any]]:

@@ -135,11 +135,10 @@ def check_checkpoint(name: str | Path, *, pooler: bool = False, **options: Any) 
     """
     settings = load_story_model(name, pooler=pooler, **options).checkpoint_settings
     if pooler and settings.pooling is not None:
-        with loading_errors(name):
-            raise ValueError(
-                f"its settings name {settings.pooling} pooling, so its pooler is not trained; use"
-                " that pooling"
-            )
+        raise OSError(
+            f"the settings of encoder {str(name)!r} name {settings.pooling} pooling, so its pooler"
+            " is not trained; use that pooling"
+        )
 
 
 def check_modules(name: str | Path) -> None:
@@ -433,10 +432,10 @@ def default_encoder() -> str:
 def fingerprint(name: str | Path, config: Any) -> str | None:
     """An identifier of the exact version of an encoder: a digest of the files if `name` is a
     folder; if it is a Hub id, the commit in the configuration of the loaded model, or None."""
-    if not Path(name).is_dir():
-        commit: str | None = getattr(config, "_commit_hash", None)
-        return commit
-    return digest_of_files(name, _FINGERPRINTED)
+    if Path(name).is_dir():
+        return digest_of_files(name, _FINGERPRINTED)
+    commit: str | None = getattr(config, "_commit_hash", None)
+    return commit
 
 
 def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:

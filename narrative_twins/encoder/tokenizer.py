@@ -166,16 +166,9 @@ def padded(rows: Sequence[Ids], pad_id: int) -> tuple[NDArray[np.int64], Mask]:
 
 
 def check_vocabulary(name: object, tokenizer: Any, model: Any) -> None:
-    """Check that a model has an embedding for each token of its tokenizer.
-
-    Args:
-        name: the model's name, for errors.
-        tokenizer: a `transformers` tokenizer.
-        model: a `transformers` model or a `PortableModel`.
-
-    Raises:
-        ValueError: the tokenizer has no vocabulary, or ids that the model does not have.
-    """
+    """Check that a model of `transformers` or a `PortableModel` has an embedding for each token of
+    its tokenizer. Raises ValueError, which has the `name` of the model, if the tokenizer has no
+    vocabulary, or ids that the model does not have."""
     if len(plain_ids(tokenizer)) < 3:
         raise ValueError(
             f"the tokenizer of {str(name)!r} has no vocabulary; its files, such as tokenizer.json,"
@@ -226,15 +219,12 @@ def is_truncated(model: Any, text: str) -> bool:
     """Whether a `SentenceTransformer` truncates a text; False if the model does not say how much it
     reads."""
     limit, tokenizer = getattr(model, "max_seq_length", None), getattr(model, "tokenizer", None)
+    if limit is None or not callable(tokenizer):
+        return False
     # A token has at least one byte, so only long texts must be tokenized; no tokenizer adds more
     # than four special tokens.
-    if (
-        limit is None
-        or not callable(tokenizer)
-        or len(text.encode("utf-8", "replace")) + 4 <= limit
-    ):
-        return False
-    return bool(len(tokenizer(text, verbose=False)["input_ids"]) > limit)
+    is_short = len(text.encode("utf-8", "replace")) + 4 <= limit
+    return not is_short and len(tokenizer(text, verbose=False)["input_ids"]) > limit
 
 
 def _splits_at_spaces(tokenizer: Any) -> bool:

@@ -47,9 +47,6 @@ logger = logging.getLogger(__name__)
 Files: TypeAlias = dict[str, Path | bytes]
 """Files to push by their names in the repository, each as a local path or as content."""
 
-WITH_CODE = "with-code"
-"""The branch for the self-contained form of an encoder."""
-
 _ENCODER_FILES = """
 config.json modules.json config_sentence_transformers.json sentence_*bert*_config.json
 sentence_xlnet_config.json [0-9]_[A-Z]*/config.json [0-9]_[A-Z]*/model.safetensors model.safetensors
@@ -120,23 +117,19 @@ def push_encoder(
         commits = [(content, message or "Story encoder", revision)]
         if with_code:
             complete = self_contained_files(content, read_checkpoint_settings(folder), repo_id)
-            commits.append((complete, "Self-contained form", WITH_CODE))
+            commits.append((complete, "Self-contained form", "with-code"))
         return _push(repo_id, "model", commits, private, update, token)
 
 
 def checked_encoder(
     encoder: Any, scratch: Path, facts: EncoderFacts | None
 ) -> tuple[Path, EncoderFacts | None]:
-    """The folder and facts of an encoder to push.
+    """The folder and facts of an encoder to push, which is checked by loading it.
 
-    It is checked by loading it, and saved to `scratch` unless it is a folder in the layout of
-    sentence-transformers. A PEFT adapter is merged into the saved weights, and the facts then name
-    its base, unless they name one.
-
-    Raises:
-        ImportError: the library of an exported model in the folder is missing.
-        OSError, ValueError: the encoder is missing or unsuitable for salience, its adapter can't be
-            merged, or an exported model in its folder differs from it.
+    It is saved to `scratch` unless it is a folder in the layout of sentence-transformers. A PEFT
+    adapter is merged into the saved weights, and the facts then name its base, unless they name
+    one. Raises OSError, ValueError or ImportError as `push_encoder`, also if an exported model in
+    the folder differs from the encoder.
     """
     if isinstance(encoder, (str, Path)):
         if not Path(encoder).is_dir():
@@ -193,7 +186,6 @@ def encoder_files(folder: str | Path, repo_id: str, facts: EncoderFacts | None =
         raise ValueError(
             f"{folder} has no safetensors weights; load the model and save it with save_pretrained"
         )
-    content = _inside(folder, found)
     readme = folder / CARD
     if facts is None and readme.is_file() and not readme.is_symlink():
         card = readme.read_text(encoding="utf-8")
@@ -201,7 +193,7 @@ def encoder_files(folder: str | Path, repo_id: str, facts: EncoderFacts | None =
         if facts is None:
             logger.warning("%s has no card; give facts on how the encoder was trained", folder)
         card = str(encoder_card(facts or EncoderFacts()))
-    return content | {CARD: fill_in_id(card, repo_id).encode()}
+    return _inside(folder, found) | {CARD: fill_in_id(card, repo_id).encode()}
 
 
 def _inside(folder: Path, paths: Iterable[Path]) -> Files:

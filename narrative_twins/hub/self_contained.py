@@ -29,8 +29,7 @@ def self_contained_files(
 ) -> dict[str, Path | bytes]:
     """The files of a self-contained repository, from those of the plain one, the settings of its
     checkpoint and its Hub id. The card begins with how to load this form."""
-    source = encoder["config.json"]
-    config = json.loads(source if isinstance(source, bytes) else source.read_bytes())
+    config = json.loads(_text(encoder["config.json"]))
     config["custom_pipelines"] = {
         "narrative-salience": {
             "impl": f"{_file_stem(_MAIN)}.SaliencePipeline",
@@ -43,22 +42,19 @@ def self_contained_files(
         f"{_file_stem(module)}.py": self_contained_code(module).encode()
         for module in sorted(required_modules())
     }
-    card = encoder["README.md"]
+    card = _text(encoder["README.md"])
+    metadata = re.match(r"---\n.*?\n---\n+", card, re.DOTALL)
+    start = metadata.end() if metadata else 0
+    note = fill_in_id(template("with_code_card.md"), repo_id)
     own = {
         "config.json": (json.dumps(config, indent=2) + "\n").encode(),
-        "README.md": _card(
-            card.decode() if isinstance(card, bytes) else card.read_text(encoding="utf-8"), repo_id
-        ),
+        "README.md": f"{card[:start]}{note}\n{card[start:]}".encode(),
     }
     return encoder | own | code
 
 
-def _card(plain: str, repo_id: str) -> bytes:
-    """A card with how to load this form between its metadata and its text."""
-    metadata = re.match(r"---\n.*?\n---\n+", plain, re.DOTALL)
-    start = metadata.end() if metadata else 0
-    note = fill_in_id(template("with_code_card.md"), repo_id)
-    return f"{plain[:start]}{note}\n{plain[start:]}".encode()
+def _text(source: Path | bytes) -> str:
+    return (source if isinstance(source, bytes) else source.read_bytes()).decode()
 
 
 def required_modules(module: str = _MAIN) -> set[str]:

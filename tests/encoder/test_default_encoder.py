@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModel
 
 from narrative_twins import TwinsEvaluator, default_encoder
-from narrative_twins.data import load_story_twins, load_window_twins
+from narrative_twins.data.sources import corpus_rows
 
 FOLDER = Path(default_encoder())
 
@@ -58,20 +58,13 @@ def test_card_describes_the_model_and_contains_no_rows():
         "standard deviation",
     ):
         assert word in card.content
-    text = card.content
-    for rows in (load_story_twins(split="train[:200]"), load_window_twins(split="train[:40]")):
-        for row in rows:
-            sentences = [
-                sentence
-                for part in row["story"]
-                for sentence in ([part] if isinstance(part, str) else part)
-            ]
-            assert not any(sentence in text for sentence in sentences)
+    for row in corpus_rows("stories")["train"].select(range(200)):
+        assert not any(sentence in card.content for sentence in row["story"])
 
 
 @pytest.mark.slow
 def test_twins_are_more_similar_than_distractors():
     """The encoder was trained: an untrained encoder is right on an eighth of these rows."""
     model = SentenceTransformer(str(FOLDER), device="cpu", local_files_only=True)
-    rows = load_story_twins(split="validation").select(range(40))
+    rows = corpus_rows("stories")["validation"].select(range(40))
     assert TwinsEvaluator(rows)(model)["accuracy"] >= 0.6

@@ -90,13 +90,13 @@ def test_command_refuses_a_checkpoint_in_one_line(folder, tmp_path, capsys):
     assert out == "" and err.startswith("narrative-twins: encoder") and err.count("\n") == 1
 
 
-@pytest.mark.parametrize("load", LOADERS[1:])
-@pytest.mark.parametrize("case", ["no layer 1", "other sizes", "pickle", "zero", "evil index"])
-def test_training_and_alignment_refuse_it_too(case, load, folder):
+@pytest.mark.parametrize("case", ["no layer 1", "zero", "evil index"])
+def test_training_and_alignment_refuse_it_too(case, folder):
     damage, problem = WEIGHTS[case]
     damage(folder)
-    with pytest.raises(OSError, match=problem):
-        load(folder)
+    for load in LOADERS[1:]:
+        with pytest.raises(OSError, match=problem):
+            load(folder)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,6 @@ def test_training_and_alignment_refuse_it_too(case, load, folder):
         (with_module("sentence_transformers.models.Dense"), "no 2_Module/model.safetensors; save"),
         (with_module("sentence_transformers.models.LSTM"), "'LSTM' in '2_Module', which is not"),
         (with_module("evil.Module"), "'evil.Module' in '2_Module', which is not supported"),
-        (with_module("evil.Pooling"), "'evil.Pooling' in '2_Module', which is not supported"),
         (outside, "outside of the folder"),
     ],
 )
@@ -115,18 +114,15 @@ def test_alignment_reads_no_pickles_and_no_code_of_modules(damage, problem, fold
         SentenceEmbedder(folder)
 
 
-@pytest.mark.parametrize(
-    "load", [StoryEncoder.from_pretrained, trainable_encoder, SentenceEmbedder]
-)
-@pytest.mark.parametrize("kind", ["pad_token", "mask_token", "unk_token"])
-def test_special_tokens_without_an_embedding_are_refused(kind, load, folder):
+def test_special_tokens_without_an_embedding_are_refused(folder):
     """They may not be in the first story that is scored, but in a later one."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    tokenizer.add_special_tokens({kind: "[NEW]"})
+    tokenizer.add_special_tokens({"mask_token": "[NEW]"})
     tokenizer.save_pretrained(folder)
     problem = r"the tokenizer of .*encoder' has the id \d+ \('\[NEW\]'\), and the model"
-    with pytest.raises(ValueError, match=problem):
-        load(folder)
+    for load in (StoryEncoder.from_pretrained, trainable_encoder, SentenceEmbedder):
+        with pytest.raises(ValueError, match=problem):
+            load(folder)
 
 
 @pytest.mark.parametrize(
@@ -158,19 +154,18 @@ def test_weights_in_several_files_are_read(folder):
     assert StoryEncoder.from_pretrained(folder, device="cpu").pooling == "mean"
 
 
-@pytest.mark.parametrize("load", LOADERS)
 @pytest.mark.parametrize("key", ["_attn_implementation", "attn_implementation"])
-def test_attention_of_a_checkpoint_is_ignored(key, load, folder):
+def test_attention_of_a_checkpoint_is_ignored(key, folder):
     """It could be a kernel of the Hub, whose code would run; that of a user is taken."""
     edited("config.json", **{key: "somebody/kernel"})(folder)
-    load(folder)
-    if load == StoryEncoder.from_pretrained:
-        encoder = load(folder, device="cpu", attn_implementation="eager")
-        assert encoder.model.config._attn_implementation == "eager"
-        with pytest.raises((OSError, ValueError), match="kernel"):
-            load(folder, attn_implementation="somebody/kernel")
-        found = pipeline("narrative-salience", model=str(folder)).model.config
-        assert found._attn_implementation == "sdpa"
+    for load in LOADERS:
+        load(folder)
+    encoder = StoryEncoder.from_pretrained(folder, device="cpu", attn_implementation="eager")
+    assert encoder.model.config._attn_implementation == "eager"
+    with pytest.raises((OSError, ValueError), match="kernel"):
+        StoryEncoder.from_pretrained(folder, attn_implementation="somebody/kernel")
+    found = pipeline("narrative-salience", model=str(folder)).model.config
+    assert found._attn_implementation == "sdpa"
 
 
 def test_settings_of_the_configuration_are_options(folder):
@@ -190,13 +185,12 @@ def test_files_that_a_tokenizer_names_are_not_read(folder):
     assert encoder.tokenizer.tokenizer.get_vocab() == encoder_of("bert")[1].get_vocab()
 
 
-@pytest.mark.parametrize("stored", [5, [], {"unknown": 1}])
-def test_invalid_settings_in_the_configuration(stored, folder):
+def test_invalid_settings_in_the_configuration(folder):
     """As plain `AutoModel` and a pipeline with its own code load them."""
     model = AutoModel.from_pretrained(folder)
-    model.config.narrative_twins = stored
-    with pytest.raises(ValueError, match="in config.json is invalid"):
-        StoryEncoder(model, AutoTokenizer.from_pretrained(folder))
+    for model.config.narrative_twins in (5, {"unknown": 1}):
+        with pytest.raises(ValueError, match="in config.json is invalid"):
+            StoryEncoder(model, AutoTokenizer.from_pretrained(folder))
 
 
 def test_language_models_fit_as_encoders(folder, caplog):
@@ -228,19 +222,12 @@ def test_unsupported_precisions_and_devices(options, base):
     assert "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize("mode", ["cls_token", "mean_tokens", "max_tokens"])
-def test_pooling_in_the_layout_of_old_checkpoints(mode, tmp_path):
-    (tmp_path / "1_Pooling").mkdir()
-    kinds = ["Transformer", "Pooling", "Normalize"]
-    types = [
-        {"type": f"sentence_transformers.models.{kind}", "path": f"{i}_{kind}"}
-        for i, kind in enumerate(kinds)
-    ]
-    file("modules.json", types)(tmp_path)
-    flags = {"pooling_mode_lasttoken": False, f"pooling_mode_{mode}": True}
-    file("1_Pooling/config.json", {"word_embedding_dimension": 3, **flags})(tmp_path)
-    known = {"cls_token": "first", "mean_tokens": "mean"}
-    assert read_checkpoint_settings(tmp_path).pooling == known.get(mode, mode)
+def test_pooling_in_the_layout_of_old_checkpoints(folder):
+    known = {"cls_token": "first", "mean_tokens": "mean", "max_tokens": "max_tokens"}
+    for mode, pooling in known.items():
+        flags = {"pooling_mode_lasttoken": False, f"pooling_mode_{mode}": True}
+        file("1_Pooling/config.json", {"word_embedding_dimension": 3, **flags})(folder)
+        assert read_checkpoint_settings(folder).pooling == pooling
 
 
 def test_unsupported_pooling_is_refused(bert_folder, tmp_path):
@@ -279,19 +266,15 @@ def test_context_tokens_and_limit_of_the_tokenizer():
     assert StoryEncoder(model, short).context_tokens == 64
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
-        ("user/model", "user/model"),
-        ("bert-base-uncased", "bert-base-uncased"),
-    ],
-)
-def test_short_names_are_of_sentence_transformers(name, expected, tmp_path, monkeypatch):
-    assert resolve_name(name, {"local_files_only": True}) == (expected, {"local_files_only": True})
+def test_short_names_are_of_sentence_transformers(tmp_path, monkeypatch):
+    offline = {"local_files_only": True}
+    short = "all-MiniLM-L6-v2"
+    assert resolve_name(short, offline) == (f"sentence-transformers/{short}", offline)
+    for name in ("user/model", "bert-base-uncased"):
+        assert resolve_name(name, offline) == (name, offline)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / name).mkdir(parents=True)
-    assert resolve_name(name, {"token": "t"}) == (name, {"token": "t"}), "folders come first"
+    (tmp_path / short).mkdir()
+    assert resolve_name(short, {"token": "t"}) == (short, {"token": "t"}), "folders come first"
 
 
 def test_offline_the_error_says_that_the_encoder_is_not_in_the_cache(monkeypatch, tmp_path):

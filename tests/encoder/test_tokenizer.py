@@ -29,7 +29,7 @@ def own_ids(kind: str, texts: list[str]) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", [*FAMILIES, "superwords"])
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(sentences=st.lists(st.one_of(sentence, any_text), min_size=1, max_size=6), data=st.data())
 def test_ids_of_any_order_equal_those_of_the_joined_text(kind, sentences, data):
     """The ids of any sentences in any order are those that the tokenizer returns for the sentences

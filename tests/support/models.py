@@ -69,89 +69,52 @@ SPECIAL = {
 }
 
 
-def _wordpiece(
-    lowercase: bool, special: list[str], first: str, last: str, unknown: str, learn: Learn
-) -> Tokenizer:
-    tokenizer = Tokenizer(models.WordPiece(unk_token=unknown))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=learn.size, special_tokens=special, show_progress=False
-    )
-    return _finish(tokenizer, trainer, first, last, learn)
-
-
-def _byte_bpe(special: list[str], first: str, last: str, normalizer, learn: Learn) -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE())
-    if normalizer is not None:
-        tokenizer.normalizer = normalizer
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=True)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=learn.size,
-        special_tokens=special,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    return _finish(tokenizer, trainer, first, last, learn)
-
-
-def _unigram(special: list[str], first: str, last: str, learn: Learn) -> Tokenizer:
-    tokenizer = Tokenizer(models.Unigram())
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.decoder = decoders.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=learn.size // 2, special_tokens=special, unk_token="<unk>", show_progress=False
-    )
-    return _finish(tokenizer, trainer, first, last, learn)
-
-
-def _superwords(special: list[str], first: str, last: str, learn: Learn) -> Tokenizer:
-    """BPE without pre-tokenization: tokens can cross sentences, so ids of sentences in a row differ
-    from the text's."""
-    tokenizer = Tokenizer(models.BPE(unk_token="[UNK]"))
-    trainer = trainers.BpeTrainer(
-        vocab_size=learn.size // 3, special_tokens=special, show_progress=False
-    )
-    return _finish(tokenizer, trainer, first, last, learn._replace(texts=(" ".join(learn.texts),)))
-
-
-def _finish(tokenizer: Tokenizer, trainer, first: str, last: str, learn: Learn) -> Tokenizer:
-    tokenizer.train_from_iterator(learn.texts, trainer)
-    ids = [(token, tokenizer.token_to_id(token)) for token in (first, last)]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        f"{first} $A {last}", special_tokens=ids
-    )
-    return tokenizer
+BERT_LIKE = ("bert", "bert-cased", "modernbert", "superwords")
 
 
 @cache
 def tokenizer_of(kind: str, learn: Learn = LITTLE):
     """A tokenizer like those of the published checkpoints of a family; cached, since training
-    breaks ties at random."""
-    if kind in ("bert", "bert-cased", "modernbert", "superwords"):
-        special, ends = SPECIAL["bert"], ("[CLS]", "[SEP]")
-    else:
-        special, ends = SPECIAL["roberta"], ("<s>", "</s>")
-    made = {
-        "bert": lambda: _wordpiece(True, special, *ends, "[UNK]", learn),
-        "bert-cased": lambda: _wordpiece(False, special, *ends, "[UNK]", learn),
-        "mpnet": lambda: _wordpiece(True, special, *ends, "<unk>", learn),
-        "roberta": lambda: _byte_bpe(special, *ends, None, learn),
-        "modernbert": lambda: _byte_bpe(special, *ends, normalizers.NFC(), learn),
-        "xlm-roberta": lambda: _unigram(special, *ends, learn),
-        "superwords": lambda: _superwords(special, *ends, learn),
-    }[kind]()
+    breaks ties at random. Tokens of `superwords`, BPE without pre-tokenization, can cross
+    sentences, so ids of sentences in a row differ from the text's."""
+    special = SPECIAL["bert" if kind in BERT_LIKE else "roberta"]
     names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
-    if special is SPECIAL["roberta"]:
-        names = {f"{name}_token": f"<{name}>" for name in ("pad", "unk", "mask")} | {
-            "cls_token": "<s>",
-            "sep_token": "</s>",
-        }
+    if kind not in BERT_LIKE:
+        names = {f"{name}_token": f"<{name}>" for name in ("pad", "unk", "mask")}
+        names |= {"cls_token": "<s>", "sep_token": "</s>"}
+    options = {"special_tokens": special, "show_progress": False}
+    texts = learn.texts
+    if kind in ("bert", "bert-cased", "mpnet"):
+        made = Tokenizer(models.WordPiece(unk_token=names["unk_token"]))
+        made.normalizer = normalizers.BertNormalizer(lowercase=kind != "bert-cased")
+        made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        made.decoder = decoders.WordPiece()
+        trainer = trainers.WordPieceTrainer(vocab_size=learn.size, **options)
+    elif kind in ("roberta", "modernbert"):
+        made = Tokenizer(models.BPE())
+        if kind == "modernbert":
+            made.normalizer = normalizers.NFC()
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=True)
+        made.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(vocab_size=learn.size, initial_alphabet=alphabet, **options)
+    elif kind == "xlm-roberta":
+        made = Tokenizer(models.Unigram())
+        single_spaces = normalizers.Replace(Regex(" {2,}"), " ")
+        made.normalizer = normalizers.Sequence([normalizers.NFKC(), single_spaces])
+        made.pre_tokenizer = pre_tokenizers.Metaspace()
+        made.decoder = decoders.Metaspace()
+        size = learn.size // 2
+        trainer = trainers.UnigramTrainer(vocab_size=size, unk_token="<unk>", **options)
+    else:
+        made = Tokenizer(models.BPE(unk_token="[UNK]"))
+        trainer = trainers.BpeTrainer(vocab_size=learn.size // 3, **options)
+        texts = [" ".join(texts)]
+    made.train_from_iterator(texts, trainer)
+    first, last = names["cls_token"], names["sep_token"]
+    made.post_processor = processors.TemplateProcessing(
+        f"{first} $A {last}", special_tokens=[(x, made.token_to_id(x)) for x in (first, last)]
+    )
     return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **names)
 
 
@@ -175,33 +138,25 @@ def encoder_of(kind: str, positions: int = 512, learn: Learn = LITTLE):
         "initializer_range": 0.5,
     }
     if kind == "modernbert":
-        window = {"local_attention": 32, "global_attn_every_n_layers": 2}
-        ids = {
-            "cls_token_id": tokenizer.cls_token_id,
-            "sep_token_id": tokenizer.sep_token_id,
-            "bos_token_id": tokenizer.cls_token_id,
-            "eos_token_id": tokenizer.sep_token_id,
-        }
         config = transformers.ModernBertConfig(
-            max_position_embeddings=positions, **window, **ids, **size
+            max_position_embeddings=positions,
+            local_attention=32,
+            global_attn_every_n_layers=2,
+            cls_token_id=tokenizer.cls_token_id,
+            sep_token_id=tokenizer.sep_token_id,
+            bos_token_id=tokenizer.cls_token_id,
+            eos_token_id=tokenizer.sep_token_id,
+            **size,
         )
         return transformers.ModernBertModel(config).eval(), tokenizer
-    model, config, kept = {
-        "bert": (transformers.BertModel, transformers.BertConfig, 0),
-        # These models do not use the positions up to the padding id.
-        "roberta": (
-            transformers.RobertaModel,
-            transformers.RobertaConfig,
-            tokenizer.pad_token_id + 1,
-        ),
-        "mpnet": (transformers.MPNetModel, transformers.MPNetConfig, tokenizer.pad_token_id + 1),
-        "xlm-roberta": (
-            transformers.XLMRobertaModel,
-            transformers.XLMRobertaConfig,
-            tokenizer.pad_token_id + 1,
-        ),
-    }[kind if kind in ("roberta", "mpnet", "xlm-roberta") else "bert"]
-    return model(config(max_position_embeddings=positions + kept, **size)).eval(), tokenizer
+    names = {"roberta": "Roberta", "mpnet": "MPNet", "xlm-roberta": "XLMRoberta"}
+    name = names.get(kind, "Bert")
+    # The others do not use the positions up to the padding id.
+    kept = tokenizer.pad_token_id + 1 if kind in names else 0
+    config = getattr(transformers, f"{name}Config")(
+        max_position_embeddings=positions + kept, **size
+    )
+    return getattr(transformers, f"{name}Model")(config).eval(), tokenizer
 
 
 @cache
