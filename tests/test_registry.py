@@ -41,8 +41,8 @@ def test_items_are_found_by_name(animals):
         (["cat", "x"], "^unknown animal 'x'; choose from dog, cat$"),
         ([], "no animal given; choose from dog, cat"),
         (["cat", Cat()], "two different instances have the name 'cat'"),
-        (Cat, "^an animal is a name or an instance of Animal, not "),
-        (5, "^an animal is a name or an instance of Animal, not 5"),
+        (Cat, "^an animal is a name or `Animal`, not "),
+        (5, "^an animal is a name or `Animal`, not 5"),
     ],
 )
 def test_what_is_unknown_is_reported(animals, given, problem):
@@ -54,5 +54,5 @@ def test_a_class_replaces_only_itself(animals):
     before = animals["cat"]
     animals.add(Cat)
     assert animals["cat"] is not before and list(animals) == ["dog", "cat"]
-    with pytest.raises(ValueError, match=r"animal 'cat' exists already \(Cat\); use another name"):
+    with pytest.raises(ValueError, match=r"animal 'cat' exists already \(Cat\)"):
         animals.add(type("Lion", (Cat,), {}))

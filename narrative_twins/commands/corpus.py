@@ -56,9 +56,7 @@ def _job(text: str) -> tuple[int, int]:
     """The number and the count of jobs, such as 2/8."""
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise ValueError(
-            f"{text!r} is not the number of a job and how many there are, as 1/8 to 8/8"
-        )
+        raise ValueError(f"{text!r} is not a job, such as 1/8 to 8/8")
     return int(found[1]), int(found[2])
 
 

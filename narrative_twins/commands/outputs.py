@@ -68,9 +68,7 @@ class Output:
         if is_book and self.top is not None and self.format not in ("text", "extract"):
             raise click.UsageError("--top with a book needs --format text or extract")
         if self.share is not None and self.format != "extract":
-            raise click.UsageError(
-                "--share needs --format extract; --top K limits the sentences of other formats"
-            )
+            raise click.UsageError("--share needs --format extract; others have --top K")
         if self.share is not None and self.top is not None:
             raise click.UsageError("--top and --share both say how long an extract is; use one")
         if resume and not self.is_resumable:
@@ -81,9 +79,7 @@ class Output:
         known = FORMATS[self.format]
         is_page = known.binary or known.media_type == "text/html"
         if is_page and self.out == STDIN and sys.stdout.isatty():
-            raise click.UsageError(
-                f"--format {self.format} is not for a terminal; name a file with --out"
-            )
+            raise click.UsageError(f"--format {self.format} needs --out FILE in a terminal")
         known.check()
 
     @property

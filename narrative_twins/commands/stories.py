@@ -190,10 +190,7 @@ class StoryInput:
         for result in score_stories(self, encoder, **chosen):
             name, number, before_scored = self._positions.pop(result.index)
             if before_scored:
-                raise ResumeError(
-                    f"can't resume: the earlier run did not have {name}; use the same input, or"
-                    " write to another file"
-                )
+                raise ResumeError(f"can't resume: {name} is new; use the same input")
             if result.truncated and warns:
                 warns = False
                 words = truncation(result.context_tokens, result.cut_tokens)

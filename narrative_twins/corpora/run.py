@@ -125,9 +125,7 @@ def score_corpus(
         ValueError: an argument is invalid.
     """
     if rows < 1 or not 1 <= job[0] <= job[1]:
-        raise ValueError(
-            f"rows={rows}, job={job}: a shard has at least 1 row; jobs are counted from 1"
-        )
+        raise ValueError(f"rows={rows}, job={job}: both are counted from 1")
     folder, sources = Path(folder), list(sources)
     folder.mkdir(exist_ok=True)
     all_settings = {**scorer.settings, **(settings or {}), "rows of a shard": rows, "jobs": job[1]}
@@ -191,15 +189,10 @@ class Manifest(ResumableFile):
         super().__init__(str(path), settings, resume=True, sync=True)
         for other in sorted(folder.glob(f"{MANIFEST}*.run")):  # also of other jobs
             if found := difference(read_settings(str(other)) or self.settings, self.settings):
-                raise ResumeError(
-                    f"{folder} was started with {found}; use the same options, or choose another"
-                    " folder"
-                )
+                raise ResumeError(f"{folder} was started with {found}; choose another folder")
         existing = sorted(file.name for file in folder.glob(f"scores{self.suffix}-*"))
         if existing and not os.path.exists(self.part) and not path.exists():
-            raise FileExistsError(
-                f"{folder} has {existing[0]}, but no {path.name}; choose another folder"
-            )
+            raise FileExistsError(f"{folder} has {existing[0]}, but no {path.name}")
         self.shards: list[Shard] = []
         for number, row in enumerate(self.rows(), start=1):
             try:
@@ -209,9 +202,7 @@ class Manifest(ResumableFile):
                 raise self.not_resumable(number, "is not the record of a shard") from None
             file = folder / self.shards[-1].name
             if not file.is_file() or file.stat().st_size != self.shards[-1].size:
-                raise ResumeError(
-                    f"{file} is missing or has changed; restore it, or choose another folder"
-                )
+                raise ResumeError(f"{file} is missing or has changed; restore it")
         self.segments: dict[str, list[Segment]] = {}
         for segment in (segment for shard in self.shards for segment in shard.segments):
             self.segments.setdefault(segment.source, []).append(segment)

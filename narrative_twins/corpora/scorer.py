@@ -129,9 +129,7 @@ class StoryScorer:
         is_table = isinstance(batch, pyarrow.Table)
         columns = batch.to_pydict() if is_table else dict(batch)
         if self.column is not None and self.column not in columns:
-            raise ValueError(
-                f"the rows have no column {self.column!r}; they have {', '.join(columns)}"
-            )
+            raise ValueError(f"there is no column {self.column!r}; there are {', '.join(columns)}")
         if self.column is not None:
             stories = list(columns[self.column])
         else:

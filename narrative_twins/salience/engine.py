@@ -83,10 +83,7 @@ def score_stories(
     checked: Any = checked_options(options)
     encoder = loaded_encoder(encoder)
     if checked["approximate"] is not None and encoder.pooling != "mean":
-        raise ValueError(
-            f"approximate={checked['approximate']!r} needs mean pooling; this encoder pools the"
-            " first token"
-        )
+        raise ValueError(f"approximate={checked['approximate']!r} needs mean pooling")
     processes, size = checked["processes"], checked["batch_size"]
     expected = length_hint(stories)
     progress = Progress(checked["progress"], "stories", expected)
@@ -134,9 +131,7 @@ def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:
     if isinstance(encoder, StoryEncoder):
         return encoder
     if not isinstance(encoder, (str, Path, type(None))):
-        raise TypeError(
-            f"an encoder is a StoryEncoder, a folder or a Hub id, not {type(encoder).__name__}"
-        )
+        raise TypeError(f"an encoder is a StoryEncoder, a folder or a Hub id, not {encoder!r:.60}")
     return StoryEncoder.from_pretrained(encoder)
 
 
@@ -380,9 +375,7 @@ def _pool_results(start: bytes, tasks: Iterable[Any], count: int) -> Generator[A
             yield pending.popleft().result()
         pool.shutdown()
     except BrokenProcessPool:
-        raise RuntimeError(
-            "a worker process ended, perhaps for lack of memory; use fewer processes"
-        ) from None
+        raise RuntimeError("a worker process ended, perhaps for lack of memory") from None
     finally:
         ours.close()
         pool.shutdown(cancel_futures=True)

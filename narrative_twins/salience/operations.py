@@ -54,8 +54,7 @@ class Registry(dict[str, Item], Generic[Item]):
         known = self.get(item.name)
         if known is not None and type(known).__qualname__ != subclass.__qualname__:
             raise ValueError(
-                f"{self.noun} {item.name!r} exists already ({type(known).__qualname__}); use"
-                " another name"
+                f"{self.noun} {item.name!r} exists already ({type(known).__qualname__})"
             )
         self[item.name] = item
 
@@ -82,14 +81,10 @@ class Registry(dict[str, Item], Generic[Item]):
                 item = self[item]
             if not isinstance(item, self.base):
                 raise TypeError(
-                    f"{self.kind} is a name or an instance of {self.base.__name__}, not"
-                    f" {item!r:.60}"
+                    f"{self.kind} is a name or `{self.base.__name__}`, not {item!r:.60}"
                 )
             if chosen.setdefault(item.name, item) is not item:
-                raise ValueError(
-                    f"two different instances have the name {item.name!r}, under which results have"
-                    " their scores; use one of them"
-                )
+                raise ValueError(f"two different instances have the name {item.name!r}")
         if not chosen:
             raise ValueError(f"no {self.noun} given; choose from {', '.join(self)}")
         return list(chosen.values())
@@ -185,10 +180,7 @@ def resolve_operations(
     for operation in chosen:
         if one_pass and not operation.has_one_pass:
             supported = ", ".join(name for name, known in OPERATIONS.items() if known.has_one_pass)
-            raise ValueError(
-                f"{operation.name} has no one-pass form; choose from {supported}, or use exact"
-                " scores"
-            )
+            raise ValueError(f"{operation.name} has no one-pass form; choose from {supported}")
     if max_shifts is not None:
         chosen = [
             Shifting(max_shifts) if type(operation) is Shifting else operation
@@ -267,9 +259,7 @@ class Shifting(Operation):
 
     def __init__(self, max_shifts: int | None = None) -> None:
         if max_shifts is not None and max_shifts < 1:
-            raise ValueError(
-                f"max_shifts={max_shifts}: a sentence must be moved to at least 1 other position"
-            )
+            raise ValueError(f"max_shifts={max_shifts}: it must be at least 1")
         self.max_shifts = max_shifts
 
     def orders(self, window: Window) -> Iterator[Order]:

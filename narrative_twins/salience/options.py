@@ -189,10 +189,7 @@ def checked_options(options: Mapping[str, Any]) -> ScoringOptions:
         option.check(name, checked[name])
     approximate, max_shifts = checked["approximate"], checked["max_shifts"]
     if approximate is not None and max_shifts is not None:
-        raise ValueError(
-            f"max_shifts={max_shifts} has no effect with approximate={approximate!r}; use one of"
-            " the two"
-        )
+        raise ValueError(f"max_shifts={max_shifts} has no effect with approximate={approximate!r}")
     checked["operations"] = resolve_operations(
         checked["operations"], one_pass=approximate is not None, max_shifts=max_shifts
     )

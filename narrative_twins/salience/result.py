@@ -53,9 +53,7 @@ class Scored:
         """The scores of an operation in order; a `ValueError` if it was not scored."""
         name = self.primary_operation if operation is None else operation
         if name not in self.scores:
-            raise ValueError(
-                f"operation {name!r} was not scored; choose from {', '.join(self.scores)}"
-            )
+            raise ValueError(f"{name!r} was not scored; choose from {', '.join(self.scores)}")
         return self.scores[name]
 
     def compared(self, operation: str | None = None) -> list[float]:
@@ -178,9 +176,7 @@ class StorySalience(Scored):
             ValueError: the data are not a result.
         """
         if not isinstance(data, Mapping):
-            raise ValueError(
-                f"this is not a result, but {type(data).__name__}; score the story first"
-            )
+            raise ValueError(f"this is not a result, but {type(data).__name__}")
         for key in ("sentences", "spans", "windows", "scores"):
             if key not in data:
                 raise ValueError(f"this is not a result: it has no {key!r}; score the story first")
@@ -430,9 +426,7 @@ def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
         ):
             raise ValueError(f"the scores of {shown_value(name)} are not a list of finite numbers")
         if len(values) != count:
-            raise ValueError(
-                f"there are {len(values)} scores of {shown_value(name)} for {count} unit(s)"
-            )
+            raise ValueError(f"{len(values)} scores of {shown_value(name)} for {count} unit(s)")
     return {str(name): list(values) for name, values in scores.items()}
 
 

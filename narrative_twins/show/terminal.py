@@ -133,11 +133,8 @@ def book_text(result: BookSalience, top: int = TOP, console: Console | None = No
 
 
 def _contents(result: BookSalience) -> Table:
-    names = list(
-        dict.fromkeys(
-            name for level in ("chapter", "scene") for name in result.units(level)[0].scores
-        )
-    )
+    first = result.chapters[0]
+    names = list(dict.fromkeys([*first.scores, *first.children[0].scores]))
     table = _table([*names, "chapter"])
     for chapter, scores in zip(result.chapters, _with_bars(result.chapters, names), strict=True):
         table.add_row(str(chapter.index + 1), *scores, Text(one_line(chapter.name)))

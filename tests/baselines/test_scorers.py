@@ -207,7 +207,7 @@ def test_a_baseline_of_ones_own():
             register_baseline(type("Others", (Questions,), {}))
     with pytest.raises(ValueError, match="no baseline given"):
         baseline_scores([STORY], [])
-    with pytest.raises(TypeError, match="a baseline is a name or an instance of Baseline, not"):
+    with pytest.raises(TypeError, match="a baseline is a name or `Baseline`, not"):
         baseline_scores([STORY], [TextRank])
 
 

@@ -144,7 +144,7 @@ def test_what_show_refuses_of_a_book(book, tale, tmp_path):
         (["--operations", "deletion"], 2, "--operations does not apply to a book"),
         (["--format", "html", "--top", "2"], 2, "--top with a book needs --format text or"),
         ([saved], 2, "the scores of a book are shown by themselves; name one file"),
-        (["--format", "extract"], 1, "the level 'sentence' was not scored"),
+        (["--format", "extract"], 1, "level 'sentence' was not scored"),
     ):
         done = run("show", saved, *options)
         assert done.code == code and message in done.err

@@ -48,7 +48,7 @@ def test_help_imports_nothing_large():
         (["score", "--top", "0"], "0 is not in the range x>=1"),
         (["score", "--operations", "erasure"], "'erasure' is not one of 'deletion', "),
         (["score", "--windows", "five"], "'five' is neither auto"),
-        (["score", "--approximate", "one-pass", "--max-shifts", "2"], "use one of the two"),
+        (["score", "--approximate", "one-pass", "--max-shifts", "2"], "has no effect"),
         (["score", "--resume"], "--resume needs --format jsonl and --out FILE"),
         (["score", "--out", "out.xyz"], ".xyz is not the suffix of a format; use one of .txt, "),
         (["score", "a.txt", "--out", "./a.txt"], "a.txt is read, and would be overwritten"),
@@ -77,7 +77,7 @@ def test_wrong_arguments_are_one_line(arguments, problem):
 def test_what_a_terminal_can_not_show_needs_a_file():
     for form in ("html", "png"):
         done = run("score", "story.txt", "--format", form, terminal=True)
-        assert done.code == 2 and "is not for a terminal; name a file with --out" in done.err
+        assert done.code == 2 and "needs --out FILE in a terminal" in done.err
 
 
 def test_nothing_is_read_from_a_terminal():

@@ -123,7 +123,7 @@ def test_standard_input_and_jobs(corpus, tmp_path):
         (["in.jsonl", "--out", "in.jsonl"], "name a folder with --out"),
         (["many", "--out", "many/scores"], "--out many/scores is in many, which is read"),
         (["out/*.parquet", "--out", "out"], "out/*.parquet is read, and would be"),
-        (["in.jsonl", "--out", "out", "--shard", "0/4"], "'0/4' is not the number of a job"),
+        (["in.jsonl", "--out", "out", "--shard", "0/4"], "'0/4' is not a job"),
     ],
 )
 def test_options_that_are_refused(corpus, tmp_path, options, problem):

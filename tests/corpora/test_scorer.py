@@ -93,7 +93,7 @@ def test_rows_without_a_column_and_what_is_refused(scorer, encoder):
     assert batch["id"] == ["a", "b"] and batch["sentences"] == [story] * 2
     errors = [row["error"] for row in scorer.rows([StoryError("it is torn"), TEXTS[0]])]
     assert errors == ["it is torn", None]
-    with pytest.raises(ValueError, match="the rows have no column 'text'; they have body, id"):
+    with pytest.raises(ValueError, match="there is no column 'text'; there are body, id"):
         scorer({"body": TEXTS, "id": [1, 2, 3]})
     with pytest.raises(ValueError, match="unknown operation 'erasure'"):
         StoryScorer(operations="erasure")

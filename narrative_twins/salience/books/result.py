@@ -129,7 +129,7 @@ class BookSalience:
         `ValueError` if the level was not scored."""
         if not any(unit.scores for unit in self.units(level)):
             raise ValueError(
-                f"the level {level!r} was not scored; choose from {', '.join(self.levels)}"
+                f"level {level!r} was not scored; choose from {', '.join(self.levels)}"
             )
         if level == LEVELS[0]:
             return UnitScores(self.chapters)
@@ -173,16 +173,12 @@ class BookSalience:
         elif k is None and share is None:
             budget, lengths = words, [len(unit.text.split()) for unit in scored.units]
         else:
-            raise ValueError(
-                "choose a number of sentences, a share, or a number of words, not both"
-            )
+            raise ValueError("choose a number of sentences, a share or a number of words")
         if budget < 1:
             raise ValueError(f"an extract has at least 1 sentence or word, not {budget}")
         chosen = spread(scored.windows, lengths, scored.compared(operation), budget)
         if not chosen:
-            raise ValueError(
-                f"no stretch of the book has a sentence for an extract of {words} words; allow more"
-            )
+            raise ValueError(f"no part of the book has a sentence of {words} words; allow more")
         chapters = []
         for chapter in self.chapters:
             inside = UnitScores.of_children(chapter.children).units

@@ -104,10 +104,7 @@ class BookScorer:
         by_level = level_operations(levels, options)
         encoder = loaded_encoder(encoder)
         if encoder.pooling != "mean" and set(by_level) != {"sentence"}:
-            raise ValueError(
-                "chapters and scenes need mean pooling, and this encoder pools the first token;"
-                " choose another encoder or levels='sentence'"
-            )
+            raise ValueError("chapters and scenes need mean pooling; choose levels='sentence'")
         return cls(encoder, by_level, options)
 
     @property

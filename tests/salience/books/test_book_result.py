@@ -53,7 +53,7 @@ def test_ranks_and_tops(result):
         result.at("chapter").rank("shifting")
     with pytest.raises(ValueError, match="level 'page' is unknown"):
         result.units("page")
-    with pytest.raises(ValueError, match="the level 'chapter' was not scored"):
+    with pytest.raises(ValueError, match="level 'chapter' was not scored"):
         made(("One", [("A.", 0.5)])).at("chapter")
     assert any("shifting is for sentences only" in note for note in result.notes)
     assert repr(result).startswith(
