@@ -107,10 +107,11 @@ def save_model(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def save_run(folder: Path) -> None:
+def save_run(folder: Path, loss: float = 0.5) -> None:
     for part in encoder_of("bert"):
         part.save_pretrained(folder / "final")
-    (folder / "curves.json").write_text(json.dumps({"eval_loss": [[1, 0.5], [2, 0.25]]}))
+    curves = {"eval_loss": [[1, loss], [2, 0.25], [int(10 * loss), 0.1]], "loss": [[1, 9.0]]}
+    (folder / "curves.json").write_text(json.dumps(curves))
 
 
 def write_plan(plan: object) -> None:
@@ -156,7 +157,9 @@ def test_tables_and_figures(work, monkeypatch):
         if row["scorer"] == "tiny":
             area = by_point.row("films", f"tiny {row['operation']}")
             assert row["metrics"]["auc"]["mean"] == pytest.approx(area.mean("auc"))
-    assert read("curves")["curves"] == {"eval_loss": {"t": [[1, 0.5, 0.0], [2, 0.25, 0.0]]}}
+    assert read("curves")["curves"] == {
+        "eval_loss": {"t": [[1, 0.5, 0.0], [2, 0.25, 0.0], [5, 0.1, 0.0]]}
+    }
     assert read("lines")["lines"]["deletion"] == [[0, deletion.mean("spearman"), 0.0]]
     stories = [story["sentences"] for story in read("story")["stories"]]
     assert stories == [["Omar cleaned a window.", "A man cried."], FIVE[1:] + FIVE[:1]]
@@ -196,7 +199,7 @@ def test_what_is_missing_is_listed_and_filled(work):
     assert model.startswith(asking) and people.startswith("--second-stories FILE")
     assert set(Path("tables/missing.txt").read_text().splitlines()) == {*commands, model, people}
     for name in ("tiny-seed2", "small-seed7"):
-        save_run(work / "runs" / name)
+        save_run(work / "runs" / name, loss=0.7)
     with serving(Model()) as server:
         flags = f"--styles rate --out runs/prompted.jsonl --server {server.address}".split()
         out = run("paper/prompt_model.py", "votes.jsonl", *flags, "--language-model", "x")
@@ -206,6 +209,9 @@ def test_what_is_missing_is_listed_and_filled(work):
     assert "" not in cells("main", "small encoder") and "±" in cells("main", "tiny encoder")[0]
     assert "" not in cells("baselines", "prompted model")
     assert cells("baselines", "people") == ["1.000", "1.000"]
+    # Means and standard deviations over the seeds, at the steps that all have.
+    first, second = read("curves")["curves"]["eval_loss"]["t"]
+    assert first == pytest.approx([1, 0.6, 0.02**0.5]) and second == [2, 0.25, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -301,26 +307,3 @@ def test_smoke_fills_all_cells_but_those_of_other_people(tmp_path, monkeypatch):
     missing = Path("tables/missing.txt").read_text()
     assert not any("accelerate" in line for line in missing.splitlines())
     assert "smoke run" not in run("paper/make_tables.py", *flags), "the runs are used again"
-
-
-def test_curves_of_runs_are_means_over_the_seeds_at_their_common_steps(monkeypatch):
-    monkeypatch.syspath_prepend(PAPER)
-    from lines import curves_of_runs, lines_figure
-
-    runs = {
-        "twins": [
-            {"eval_loss": [(1, 0.5), (2, 0.3), (3, 0.1)], "loss": [(1, 9.0)]},
-            {"eval_loss": [(1, 0.7), (2, 0.3)]},
-        ],
-        "masked": [{"eval_auc": [(1, 0.5)]}],
-        "not trained": [],
-    }
-    found = curves_of_runs(runs, ["eval_loss", "eval_auc", "eval_other"])
-    assert found.keys() == {"eval_loss", "eval_auc"} and found["eval_loss"].keys() == {"twins"}
-    first, second = found["eval_loss"]["twins"]
-    assert first == pytest.approx((1, 0.6, 0.02**0.5)) and second == pytest.approx((2, 0.3, 0))
-    assert found["eval_auc"] == {"masked": [(1, 0.5, 0.0)]}
-    loss, area = lines_figure(found, title="Curves", label="step").axes
-    assert loss.lines[0].get_xydata().tolist() == [[1, pytest.approx(0.6)], [2, 0.3]]
-    legend = [text.get_text() for text in loss.get_legend().get_texts()]
-    assert legend == ["twins", "masked"] and area.get_legend() is None

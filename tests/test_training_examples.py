@@ -6,6 +6,7 @@ import hashlib
 import json
 import runpy
 import sys
+from functools import cache
 from pathlib import Path
 
 import averaging
@@ -98,9 +99,12 @@ def script_of(config: Path) -> str:
     return f"train_{config.stem.split('_')[0]}.py"
 
 
+content_of = cache(runpy.run_path)
+
+
 def parsed(config: Path, *flags: str):
     """The training arguments and script arguments of a config, as its script parses them."""
-    content = runpy.run_path(str(EXAMPLES / script_of(config)))
+    content = content_of(str(EXAMPLES / script_of(config)))
     kind = content.get("NarrativeTwinsTrainingArguments", MaskedLanguageModelTrainingArguments)
     argv = ["--config", str(config), "--use_cpu", *flags]
     options = {"script": content.get("Recipe", ScriptArguments), "argv": argv}

@@ -216,6 +216,7 @@ def test_results_of_other_scorers(votes, tmp_path):
             evaluate({}, votes, baselines=(), results=results)
 
 
+@pytest.mark.slow
 def test_saved_scores_are_not_computed_again(votes, bert_folder, tmp_path, monkeypatch):
     def run(**options):
         return evaluate(
