@@ -73,11 +73,10 @@ def read_scores(text: str, windows: Sequence[Span]) -> list[float]:
     """The scores in an answer, as `sentence_1`, `sentence_2` and so on, or as a list `scores`;
     raises `AnswerError` unless they are a number between 0 and 1 for each sentence, all different
     within a window."""
-    count = windows[-1][1]
-    names = [f"sentence_{number}" for number in range(1, count + 1)]
+    names = _names(windows)
     found = read_object(text, names, ["scores"])
     scores = found["scores"] if "scores" in found else [found[name] for name in names]
-    _check_list(scores, count, "score(s)")
+    _check_list(scores, len(names), "score(s)")
     for score in scores:
         if type(score) is not float or not 0 < score < 1:
             raise AnswerError(f"the score {shown_value(score)} is not a number above 0 and below 1")
@@ -120,14 +119,9 @@ def _read_with_summary(text: str, names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _number_schema(windows: Sequence[Span]) -> Schema:
-    ((lo, hi),) = windows
-    return {"type": "integer", "minimum": lo + 1, "maximum": hi}
-
-
 def _summary_and_choice(windows: Sequence[Span]) -> Schema:
     # Models write the properties in this order, so the summary comes before the choice.
-    return schema_of({"summary": {"type": "string"}, "most_important": _number_schema(windows)})
+    return schema_of({"summary": {"type": "string"}, "most_important": _number(windows)})
 
 
 def _summary_and_votes(windows: Sequence[Span]) -> Schema:
@@ -137,17 +131,25 @@ def _summary_and_votes(windows: Sequence[Span]) -> Schema:
 
 
 def _choice(windows: Sequence[Span]) -> Schema:
-    return schema_of({"sentence": _number_schema(windows)})
+    return schema_of({"sentence": _number(windows)})
+
+
+def _number(windows: Sequence[Span]) -> Schema:
+    ((lo, hi),) = windows
+    return {"type": "integer", "minimum": lo + 1, "maximum": hi}
 
 
 def _named_scores(windows: Sequence[Span]) -> Schema:
-    numbers = range(1, windows[-1][1] + 1)
-    return schema_of({f"sentence_{number}": {"type": "number"} for number in numbers})
+    return schema_of(dict.fromkeys(_names(windows), {"type": "number"}))
 
 
 def _list_of_scores(windows: Sequence[Span]) -> Schema:
     count = windows[-1][1]
     return schema_of({"scores": list_schema("number", count, count)})
+
+
+def _names(windows: Sequence[Span]) -> list[str]:
+    return [f"sentence_{number}" for number in range(1, windows[-1][1] + 1)]
 
 
 STYLES = {

@@ -105,11 +105,19 @@ def evaluate(
     progress = bool(options.get("progress"))
     scoring = {name: value for name, value in options.items() if name != "progress"}
     loading = loading or {}
+    if baselines is not None and not isinstance(baselines, str):
+        baselines = list(baselines)
+    chosen = [] if baselines == [] else BASELINES.resolve(baselines)
+    needs_encoder = any(isinstance(baseline, EmbeddingBaseline) for baseline in chosen)
+    if needs_encoder and not hasattr(sentence_encoder, "encode"):
+        # Loaded once for all baselines, with its own pooling and context.
+        own = {name: value for name, value in loading.items() if name in ("device", "dtype")}
+        sentence_encoder = StoryEncoder.from_pretrained(sentence_encoder, **own)
     scorers: list[Scorer] = [
         *(EncoderScorer(name, runs, loading, scoring) for name, runs in _named(encoders)),
         *(ResultsScorer(name, _as_list(files)) for name, files in (results or {}).items()),
         *_as_list(prompted),
-        *_baselines(baselines, sentence_encoder, loading),
+        *(BaselineScorer(baseline.name, sentence_encoder) for baseline in chosen),
     ]
     if not scorers and not any(row for labelled in sets for row in people_rows(labelled)):
         raise ValueError("there is nothing to compare; give an encoder, a baseline or results")
@@ -158,18 +166,6 @@ def encoder_name(encoder: Any) -> str:
     parts = Path(str(getattr(getattr(encoder, "model", None), "name_or_path", encoder))).parts
     named = [part for part in parts if part != "final" and not part.startswith("checkpoint-")]
     return (named or parts)[-1]
-
-
-def _baselines(
-    names: str | Iterable[str] | None, encoder: Any, loading: Mapping[str, Any]
-) -> list[BaselineScorer]:
-    chosen = [] if names is not None and not list(names) else BASELINES.resolve(names)
-    needs_encoder = any(isinstance(baseline, EmbeddingBaseline) for baseline in chosen)
-    if needs_encoder and not hasattr(encoder, "encode"):
-        # Loaded once for all baselines, with its own pooling and context.
-        own = {name: value for name, value in loading.items() if name in ("device", "dtype")}
-        encoder = StoryEncoder.from_pretrained(encoder, **own)
-    return [BaselineScorer(baseline.name, encoder) for baseline in chosen]
 
 
 def _as_list(values: Any) -> list[Any]:

@@ -24,23 +24,16 @@ from narrative_twins.training.batches import DISTRACTOR, STORY, TWIN, TwinsColla
 
 
 class StoryEvaluator(BaseEvaluator):
-    """Base class of the evaluators.
-
-    Attributes:
-        metric_labels: a readable label of each metric, by its prefixed name, for reports and cards.
-    """
+    """Base class of the evaluators."""
 
     greater_is_better = True
 
-    def __init__(
-        self, name: str, primary: str, context_tokens: int | None, labels: Mapping[str, str]
-    ) -> None:
+    def __init__(self, name: str, primary: str, context_tokens: int | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.prefix = f"{name}_" if name else ""
         self.name = name
         self.context_tokens = context_tokens
         self.primary_metric = self.prefix + primary
-        self.metric_labels = {self.prefix + metric: text for metric, text in labels.items()}
 
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
@@ -70,6 +63,15 @@ class StoryEvaluator(BaseEvaluator):
     @abstractmethod
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         """The metrics of an encoder, by name without prefix."""
+
+    @abstractmethod
+    def labels_of_metrics(self) -> Mapping[str, str]:
+        """A readable label of each metric, by its name without prefix."""
+
+    @property
+    def metric_labels(self) -> dict[str, str]:
+        """A readable label of each metric, by its prefixed name, for reports and cards."""
+        return {self.prefix + metric: text for metric, text in self.labels_of_metrics().items()}
 
 
 class SalienceEvaluator(StoryEvaluator):
@@ -124,10 +126,13 @@ class SalienceEvaluator(StoryEvaluator):
         if primary is None:
             best = "summarization" if "summarization" in names else names[0]
             primary = f"{best}_{'auc' if self.has_points else 'spearman'}"
-        labels = vote_labels(names)
+        super().__init__(name, primary, context_tokens)
+
+    def labels_of_metrics(self) -> Mapping[str, str]:
+        names = [operation.name for operation in self.operations]
         if self.has_points:
-            labels = turning_point_labels(names, len(self.labels[0]))
-        super().__init__(name, primary, context_tokens, labels)
+            return turning_point_labels(names, len(self.labels[0]))
+        return vote_labels(names)
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         results = score_stories(
@@ -169,8 +174,10 @@ class TwinsEvaluator(StoryEvaluator):
         if not self.rows:
             raise ValueError("rows with both 'twin' and 'negative' are needed to compare the two")
         self.batch_size = batch_size
-        labels = {"accuracy": "Twins nearer than distractors"}
-        super().__init__(name, "accuracy", context_tokens, labels)
+        super().__init__(name, "accuracy", context_tokens)
+
+    def labels_of_metrics(self) -> Mapping[str, str]:
+        return {"accuracy": "Twins nearer than distractors"}
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         collator = TwinsCollator(encoder.tokenizer)
