@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from narrative_twins.stories.books.book import printable_name
-from narrative_twins.stories.books.html import NotWellFormed, parse_html, parse_xml
+from narrative_twins.stories.books.html import parse_xml
 
 MAX_MEMBERS = 10_000
 """Files in an archive."""
@@ -88,12 +88,7 @@ class Archive:
         as HTML. The errors name the file."""
         data = self.read(name)
         try:
-            try:
-                return parse_xml(data)
-            except NotWellFormed:
-                if not or_html:
-                    raise
-                return parse_html(data)
+            return parse_xml(data, or_html)
         except ValueError as error:
             raise ValueError(f"can't be read: its file {shown_name(name)} {error}") from None
 

@@ -77,10 +77,6 @@ _FRONT = re.compile(
 _TITLE = re.compile(r"^title:[ \t]*(?P<mark>[\"']?)(?P<title>.*\S)(?P=mark)[ \t\r]*$", re.MULTILINE)
 
 
-class NotWellFormed(ValueError):
-    """XML with an error, which a reader of HTML may tolerate."""
-
-
 def html_book(data: bytes) -> Book:
     """The book in an HTML file, see `read_book`; raises a `ValueError` that says what is wrong with
     it."""
@@ -103,13 +99,10 @@ def markdown_book(text: str) -> Book:
     return book_of_blocks(document.blocks, title["title"] if title else None, width)
 
 
-def parse_xml(data: bytes) -> Any:
-    """The root element of an XML document, without comments. Named entities of HTML are known; a
-    document that defines entities of its own is refused.
-
-    Raises:
-        NotWellFormed: it is not well-formed XML.
-        ValueError: it is not safe, or its encoding is unknown.
+def parse_xml(data: bytes, or_html: bool = False) -> Any:
+    """The root element of an XML document, without comments; with `or_html`, one with errors is
+    read as HTML. Named entities of HTML are known; a document that defines entities of its own is
+    refused. Raises a `ValueError` if it is not well-formed or not safe, or its encoding is unknown.
     """
     from lxml import etree
 
@@ -128,7 +121,9 @@ def parse_xml(data: bytes) -> Any:
     except etree.XMLSyntaxError as error:
         problem = " ".join(str(error).split())
         _check_limits(problem)
-        raise NotWellFormed(f"is not well-formed XML ({problem})") from None
+        if or_html:
+            return parse_html(data)
+        raise ValueError(f"is not well-formed XML ({problem})") from None
 
 
 def parse_html(data: bytes) -> Any:
