@@ -24,7 +24,6 @@ from transformers.pipelines.pt_utils import KeyDataset
 
 import narrative_twins
 from narrative_twins import Story, StoryEncoder, StoryError, score_stories
-from narrative_twins.data import load_window_twins
 from narrative_twins.encoder import passes
 from narrative_twins.encoder.loading import CheckpointError, default_encoder
 from narrative_twins.pipeline import TASK
@@ -140,15 +139,6 @@ def test_generators_are_lazy_and_have_no_length(pipe):
         len(results)
     assert len(list(islice(results, 3))) == 3
     assert next(numbers) <= 5
-
-
-def test_rows_of_the_package_are_stories(salience, tmp_path):
-    rows = load_window_twins(split="validation[:2]", cache_dir=str(tmp_path))
-    found = list(salience(rows, operations="summarization"))
-    assert [result["id"] for result in found] == rows["id"][:]
-    for result, row in zip(found, rows, strict=True):
-        windows = [result["sentences"][lo:hi] for lo, hi in result["windows"]]
-        assert windows == row["story"]
 
 
 def test_other_iterables_and_methods(salience, caplog):
