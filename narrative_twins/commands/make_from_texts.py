@@ -3,7 +3,6 @@ work, and narrative twins with other names."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from narrative_twins.commands.options import (
     command,
     on_interrupt,
     option,
-    plural,
     quiet_option,
     resume_hint,
     resume_option,
@@ -68,16 +66,24 @@ def parse_similarities(text: str) -> dict[str, float]:
 @option(
     "--batch-size", type=COUNT, default=32, metavar="N", help="Sentences at a time (default: 32)."
 )
-@option("--min-sentences", type=COUNT, metavar="N", help="Minimum length of a story (default: 20).")
+@option(
+    "--min-sentences",
+    type=COUNT,
+    default=20,
+    metavar="N",
+    help="Minimum length of a story (default: 20).",
+)
 @option(
     "--max-difference",
     type=Number(min=0),
+    default=13.7,
     metavar="X",
     help="Maximum difference of story and twin in sentences (default: 13.7, as in the paper).",
 )
 @option(
     "--min-window",
     type=COUNT,
+    default=3,
     metavar="N",
     help="Minimum sentences of the twin in a window (default: 3).",
 )
@@ -102,9 +108,9 @@ def make_align(
     device: str | None,
     batch_size: int,
     quiet: bool,
-    min_sentences: int | None,
-    max_difference: float | None,
-    min_window: int | None,
+    min_sentences: int,
+    max_difference: float,
+    min_window: int,
     max_similarity: dict[str, float] | None,
     **options: Any,
 ) -> int:
@@ -117,13 +123,8 @@ def make_align(
     from narrative_twins.making.long_twins import Filters, describe_counts, make_long_twins
     from narrative_twins.making.made import CARD, FACTS
 
-    given: dict[str, Any] = {
-        "min_sentences": min_sentences,
-        "max_difference": max_difference,
-        "min_window": min_window,
-        "max_similarity": max_similarity,
-    }
-    filters = Filters(**{name: value for name, value in given.items() if value is not None})
+    limits = {"max_similarity": max_similarity} if max_similarity else {}
+    filters = Filters(min_sentences, max_difference, min_window, **limits)
     logging.disable_progress_bar()
     with on_interrupt(lambda: resume_hint(out)):
         counts = make_long_twins(
@@ -171,20 +172,13 @@ def make_entities(rows: str, out: str, quiet: bool, resume: bool, **options: Any
         done = replace_entities(
             rows, out, resume=resume, progress=shows_progress(quiet), report=tell, **options
         )
-    kinds: dict[Any, tuple[str, str]] = {
-        "person": ("person", "people"),
-        "place": ("place", "places"),
-        "organization": ("organization", "organizations"),
-        "miscellaneous": ("other entity", "other entities"),
-    }
-    *counts, last = (plural(done.counts[kind], *forms) for kind, forms in kinds.items())
-    text = (
-        f"{', '.join(counts)} and {last} replaced in {plural(done.rows, 'row', 'rows')},"
-        f" {done.unchanged:,} without any"
-    )
+    names = {"person": "people", "place": "places", "organization": "organizations"}
+    kinds: dict[Any, str] = {**names, "miscellaneous": "other entities"}
+    counts = ", ".join(f"{kind} {done.counts[key]:,}" for key, kind in kinds.items())
+    text = f"replaced in {done.rows:,} rows ({done.unchanged:,} without any): {counts}"
     if done.done:
-        text += f"; {plural(done.done, 'row was', 'rows were')} done before"
+        text += f"; {done.done:,} rows were done before"
     if done.rows and done.unchanged == done.rows:
         text += "; does the pipeline recognize entities?"
-    print(text, file=sys.stderr)
+    tell(text)
     return 0

@@ -35,11 +35,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, NamedTuple, cast
 
-from narrative_twins.data.rows import RowError, find_column, require_column
+from narrative_twins.data.rows import RowError, check_story, require_column
 from narrative_twins.files import STDIN
 from narrative_twins.stories.books.reading import printable_name
 from narrative_twins.stories.reading import Document, read_stories, stories_in
-from narrative_twins.stories.story import Story, StoryError, check_unicode, shown_value
+from narrative_twins.stories.story import StoryError, check_unicode, shown_value
 
 MAX_ARCHIVE = 20_000_000_000
 """Bytes of all documents of an archive; the largest known corpus has a tenth of it."""
@@ -132,59 +132,54 @@ def read_works(
     for name, content, problem in documents:
         try:
             if problem is not None:
-                raise RowError(name, problem)
+                raise StoryError(problem)
             if not isinstance(content, dict):
                 kind = type(content).__name__
-                raise RowError(name, f"is {kind}; an object with 'story' and 'twins' is needed")
+                raise StoryError(f"is {kind}; an object with 'story' and 'twins' is needed")
             is_plain = "story" in content or content.keys().isdisjoint(_TELL_ME_AGAIN)
-            work = _row(name, content) if is_plain else _summaries(name, content, anonymized)
+            work = _row(content) if is_plain else _summaries(name, content, anonymized)
             # The sentences are checked already.
             for text in (work.id, work.title, *(each.language for each in work.candidates)):
                 check_unicode(text or "", "the id, the title or a language")
             yield name, work
-        except StoryError as error:
+        except (StoryError, RowError) as error:
             yield name, RowError(name, error.problem)
-        except RowError as error:
-            yield name, error
 
 
-def _row(where: str, row: Mapping[str, Any]) -> Work:
+def _row(row: Mapping[str, Any]) -> Work:
     """The work of a row."""
-    story = _sentences(where, "story", require_column(row, where, "story"))
+    story = _sentences("story", require_column(row, "", "story"))
     candidates = []
-    for number, twin in enumerate(
-        _value(where, "twins", require_column(row, where, "twins"), list)
-    ):
+    for number, twin in enumerate(_value("twins", require_column(row, "", "twins"), list)):
         key = f"twins[{number}]"
         known = twin if isinstance(twin, Mapping) else {}
-        language = _value(where, f"{key}.language", known.get("language"), str)
-        similarity = _similarity(where, f"{key}.similarity", known.get("similarity"))
-        candidates.append(Candidate(_sentences(where, key, twin), language, similarity))
+        language = _value(f"{key}.language", known.get("language"), str)
+        similarity = _similarity(f"{key}.similarity", known.get("similarity"))
+        candidates.append(Candidate(_sentences(key, twin), language, similarity))
     name = row.get("id")
-    if type(name) is int:
-        name = str(name)
-    title = _value(where, "title", find_column(row, "title"), str)
-    return Work(_value(where, "id", name, str) or _id_of(story), title, story, candidates)
+    name = str(name) if type(name) is int else _value("id", name, str)
+    title = _value("title", row.get("title"), str)
+    return Work(name or _id_of(story), title, story, candidates)
 
 
 def _summaries(where: str, content: Mapping[str, Any], anonymized: bool) -> Work:
     """The work of a document of `Tell me again!`."""
-    own = _value(where, "summaries", content.get("summaries"), Mapping) or {}
-    story = _summary(where, "summaries.en", own.get(_ENGLISH))
+    own = _value("summaries", content.get("summaries"), Mapping) or {}
+    story = _summary("summaries.en", own.get(_ENGLISH))
     column = "anonymized" if anonymized else "en_translated_summaries"
-    similarities = _similarities(where, content.get("similarity"))
+    similarities = _similarities(content.get("similarity"))
     candidates = []
-    for language, value in (_value(where, column, content.get(column), Mapping) or {}).items():
+    for language, value in (_value(column, content.get(column), Mapping) or {}).items():
         key = f"{column}.{language}"
         if not anonymized:
-            value = (_value(where, key, value, Mapping) or {}).get("text")
-        sentences = _summary(where, key, value)
+            value = (_value(key, value, Mapping) or {}).get("text")
+        sentences = _summary(key, value)
         # The English summary is not a translation, even with other names.
         if sentences and language != _ENGLISH:
             candidates.append(Candidate(sentences, language, similarities.get(language)))
     title = content.get("title")
-    title = _value(where, "title", title.get("value") if isinstance(title, Mapping) else title, str)
-    name = _value(where, "wikidata_id", content.get("wikidata_id"), str)
+    title = _value("title", title.get("value") if isinstance(title, Mapping) else title, str)
+    name = _value("wikidata_id", content.get("wikidata_id"), str)
     if name is None:
         # From the file, if it holds one document.
         file = PurePath(where)
@@ -192,56 +187,51 @@ def _summaries(where: str, content: Mapping[str, Any], anonymized: bool) -> Work
     return Work(name, title, story, candidates)
 
 
-def _similarities(where: str, block: Any) -> dict[str, float | None]:
+def _similarities(block: Any) -> dict[str, float | None]:
     """The similarity of each translation to the English summary."""
-    block = _value(where, "similarity", block, Mapping) or {}
-    labels = _value(where, "similarity.indexes", block.get("indexes"), list) or []
+    block = _value("similarity", block, Mapping) or {}
+    labels = _value("similarity.indexes", block.get("indexes"), list) or []
     key = "similarity.similarities"
-    rows = _value(where, key, block.get("similarities"), list) or []
+    rows = _value(key, block.get("similarities"), list) or []
     if [len(row) if isinstance(row, list) else -1 for row in rows] != [len(labels)] * len(labels):
         problem = f"is not a square matrix of the {len(labels)} 'similarity.indexes'"
-        raise RowError(where, f"'{key}' {problem}")
+        raise StoryError(f"'{key}' {problem}")
     if _ENGLISH not in labels:
         return {}
     row = rows[labels.index(_ENGLISH)]
     return {
-        str(language): _similarity(where, f"{key} (en, {language})", value)
+        str(language): _similarity(f"{key} (en, {language})", value)
         for language, value in zip(labels, row, strict=True)
     }
 
 
-def _summary(where: str, key: str, text: Any) -> list[str]:
+def _summary(key: str, text: Any) -> list[str]:
     """The sentences of a summary without its headings; empty if it has no letters or digits."""
-    lines = (_value(where, key, text, str) or "").splitlines()
+    lines = (_value(key, text, str) or "").splitlines()
     kept = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-    return _sentences(where, key, kept) if any(map(str.isalnum, kept)) else []
+    return _sentences(key, kept) if any(map(str.isalnum, kept)) else []
 
 
-def _sentences(where: str, key: str, content: Any) -> list[str]:
+def _sentences(key: str, content: Any) -> list[str]:
     """The sentences of a telling, which may not be empty."""
-    try:
-        return list(Story.parse(content, windows=1).sentences)
-    except StoryError as error:
-        raise RowError(where, f"'{key}': {error.problem}") from None
+    return list(check_story(content, key, "").sentences)
 
 
-def _similarity(where: str, key: str, value: Any) -> float | None:
+def _similarity(key: str, value: Any) -> float | None:
     """A number from -1 to 1 (rounding errors are clipped), or None, also for NaN."""
     if value is None or value != value:
         return None
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     # Percentages are refused too.
-    if not is_number or abs(value) > 1 + _TOLERANCE:
+    if type(value) not in (int, float) or abs(value) > 1 + _TOLERANCE:
         problem = "a similarity of at most 1 is needed, or leave it out"
-        raise RowError(where, f"'{key}' is {shown_value(value)}; {problem}")
+        raise StoryError(f"'{key}' is {shown_value(value)}; {problem}")
     return max(-1.0, min(1.0, float(value)))
 
 
-def _value(where: str, key: str, value: Any, kind: type) -> Any:
+def _value(key: str, value: Any, kind: type) -> Any:
     """A value of this kind, or None."""
     if value is not None and not isinstance(value, kind):
-        problem = f"is {type(value).__name__}; {_KINDS[kind]} is needed"
-        raise RowError(where, f"'{key}' {problem}")
+        raise StoryError(f"'{key}' is {type(value).__name__}; {_KINDS[kind]} is needed")
     return value
 
 

@@ -34,7 +34,7 @@ ROWS = [
         "negative": ["Vronsky ran."],
     },
 ]
-COUNTS = "2 people, 1 place, 1 organization and 0 other entities"
+COUNTS = "people 2, places 1, organizations 1, other entities 0"
 
 
 load_once = cache(spacy.load)
@@ -73,7 +73,8 @@ def entities(twins, pipeline, tmp_path):
 
 def test_names_of_twins_are_replaced(entities, twins, tmp_path):
     done = entities()
-    assert done == (0, "", f"{COUNTS} replaced in 3 rows, 1 without any\n")
+    message = f"narrative-twins: replaced in 3 rows (1 without any): {COUNTS}\n"
+    assert done == (0, "", message)
     a, b, c = rows_of(tmp_path / "out.jsonl")
     name = a["twin"][0].removesuffix(" fled to Location A.")
     assert name.istitle() and name != "Karenina"
@@ -116,7 +117,7 @@ def test_rows_without_twins_or_names_are_reported(entities, twins):
     assert "1 of 2 rows have no twin, so no names are replaced there" in entities().err
     assert "no twin" not in entities("--same-names").err
     write(twins, ROWS[1:2])
-    assert "1 without any; does the pipeline recognize entities?\n" in entities().err
+    assert "entities 0; does the pipeline recognize entities?\n" in entities().err
 
 
 def test_locale_of_names(entities, tmp_path):
@@ -131,7 +132,7 @@ def test_what_can_not_be_resumed(entities, tmp_path):
     out = tmp_path / "out.jsonl"
     complete = out.read_bytes()
     done = entities("--resume")
-    assert "replaced in 0 rows, 0 without any; 3 rows were done before" in done.err
+    assert "other entities 0; 3 rows were done before" in done.err
     done = entities("--resume", "--same-names")
     assert done.code == 2 and "was started with" in done.err
     lines = complete.splitlines(keepends=True)
