@@ -456,15 +456,14 @@ class Chat:
         """The error for a response that is an error: `_NoAnswer`, if other requests may succeed."""
         status, body = error.status_code, error.body
         said = (body.get("message") if isinstance(body, dict) else None) or error
+        if is_redirect := 300 <= status < 400:
+            said = (
+                f"it redirects to {error.response.headers.get('location')}, which is not followed"
+            )
         problem = f"the server answered {status}: {self._one_line(said)}"
-        if status in _FATAL_STATUS:
+        if status in _FATAL_STATUS or is_redirect:
             target = f"{self.server.url}, model {self.server.model!r}"
             return ServerError(f"{problem}; check the address, the model and the key ({target})")
-        if 300 <= status < 400:
-            target = self._one_line(error.response.headers.get("location", "another address"))
-            return ServerError(
-                f"the server redirects to {target}, which is not followed; use that address"
-            )
         if status not in _REFUSED_STATUS:
             return _NoAnswer(problem)
         if self._has_answered:

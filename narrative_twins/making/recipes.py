@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -144,25 +145,22 @@ async def _make_of_story(
         return answer
 
     async def twin(column: str, of: Sequence[str]) -> list[str]:
-        def check(retold: list[str]) -> None:
-            check_twin(of, retold, options.twin_overlap)
-
-        def check_longer(expansion: list[str]) -> None:
-            check_reworded(of, expansion)
-
-        step, repeated = f"{column}, expanded", list(of) * EXPANSION
         longer = await sentences(
-            step, "expand", of, repeated, about(EXPANSION * count), check_longer
+            f"{column}, expanded",
+            "expand",
+            of,
+            list(of) * EXPANSION,
+            about(EXPANSION * count),
+            partial(check_reworded, of),
         )
+        check = partial(check_twin, of, most=options.twin_overlap)
         return await sentences(f"{column}, retold", "retell", longer, of, (count, count), check)
-
-    def check_negative(text: list[str]) -> None:
-        check_distractor(story, text, options.distractor_overlap)
 
     columns = {"twin": await twin("twin", story)}
     if "negative" in options.columns:
+        check = partial(check_distractor, story, least=options.distractor_overlap)
         columns["negative"] = await sentences(
-            "negative", "distract", story, story, (count, count), check_negative
+            "negative", "distract", story, story, (count, count), check
         )
     if "negative_twin" in options.columns:
         columns["negative_twin"] = await twin("negative_twin", columns["negative"])

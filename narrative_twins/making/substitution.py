@@ -17,7 +17,7 @@ from itertools import chain, count, islice, product
 from pathlib import Path
 from random import Random
 from string import ascii_uppercase
-from typing import Any, Protocol
+from typing import Any
 
 from tqdm import tqdm
 
@@ -61,16 +61,6 @@ LABELS: dict[Kind, str] = {
 TWIN_SIDES = (TWIN_NAMES, NEGATIVE_TWIN_NAMES)
 """The columns that get names of their own: a twin, and the twin of the distractor."""
 
-BATCH = 32
-"""Number of rows that are passed to the pipeline together."""
-
-
-class Recognizer(Protocol):
-    """Recognizes names: a spaCy pipeline, or an object that returns documents like it."""
-
-    def pipe(self, texts: Iterable[str]) -> Iterable[Any]:
-        """Yield a document for each text, in order, with `ents`."""
-
 
 @dataclass(frozen=True)
 class Substituted:
@@ -96,7 +86,7 @@ class EntitySubstitution:
     Biemann, 2024).
 
     Args:
-        pipeline: a spaCy pipeline that recognizes entities.
+        pipeline: a spaCy pipeline that recognizes entities, or an object with a `pipe` like its.
         names: given names to draw from, by frequency; None for those of Faker in the US.
         seed: seed of the draws. The same seed, row id and names draw the same on every machine.
         same_names: replace the names in all texts of a row, each entity by the same new name in all
@@ -105,7 +95,7 @@ class EntitySubstitution:
 
     def __init__(
         self,
-        pipeline: Recognizer,
+        pipeline: Any,
         names: GivenNames | None = None,
         seed: int = 0,
         *,
@@ -130,7 +120,7 @@ class EntitySubstitution:
         return substituted
 
     def pipe(
-        self, rows: Iterable[tuple[Mapping[str, Any], str, str]], batch: int = BATCH
+        self, rows: Iterable[tuple[Mapping[str, Any], str, str]], batch: int = 32
     ) -> Iterator[Substituted]:
         """Replace the names in rows, lazily: the same as `__call__` for each of them (row, id,
         where), but the pipeline gets the texts of `batch` rows together, which may be faster."""
@@ -237,7 +227,7 @@ def _map_sentences(content: Any, change: Callable[[str], Any]) -> Any:
     return [_map_sentences(part, change) for part in content]
 
 
-def load_pipeline(name: str) -> Recognizer:
+def load_pipeline(name: str) -> Any:
     """Load a spaCy pipeline, a folder or an installed one; raises ImportError without spaCy,
     OSError if that fails."""
     try:
@@ -246,8 +236,7 @@ def load_pipeline(name: str) -> Recognizer:
         raise ImportError(
             "recognizing names needs spaCy; pip install narrative_twins[entities]"
         ) from None
-    pipeline: Recognizer = spacy.load(name)
-    return pipeline
+    return spacy.load(name)
 
 
 def _free_labels(label: str, folded: Sequence[str]) -> Iterator[str]:
@@ -310,7 +299,7 @@ def replace_entities(
     given = read_names(names)
     # Before hours of work.
     total, twinless = _checked(rows)
-    recognizer: Any = load_pipeline(pipeline)
+    recognizer = load_pipeline(pipeline)
     naming = _SAME_NAMES if same_names else _OWN_NAMES
     settings = {
         "rows": Path(rows).resolve().name,
