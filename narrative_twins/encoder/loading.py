@@ -274,8 +274,9 @@ def check_weights(name: str | Path, options: Mapping[str, Any]) -> None:
     variant = f".{options['variant']}" if options.get("variant") else ""
     source = "config.json"
     config = read_json(name, source, hub)
-    names = [config["transformers_weights"]] if "transformers_weights" in (config or ()) else []
-    if not names:
+    if isinstance(config, dict) and "transformers_weights" in config:
+        names = [config["transformers_weights"]]
+    else:
         if find_file(name, f"model{variant}.safetensors", hub):
             return
         source = f"model.safetensors.index{variant}.json"
