@@ -8,7 +8,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from narrative_twins import Story, StoryError
-from narrative_twins.stories.story import even_windows, partition
+from narrative_twins.stories.story import even_windows, parse_windows, partition
 
 FIVE = ["One ran.", "Two fell.", "Three wept.", "Four sang.", "Five slept."]
 
@@ -43,7 +43,17 @@ def test_even_and_auto_windows(n, count):
     assert len(sizes) == 1 if n <= 10 else all(5 <= size <= 9 for size in sizes)
 
 
+@pytest.mark.parametrize(
+    ("text", "windows"), [("auto", "auto"), ("1", 1), ("5", 5), ("7,7,6", [7, 7, 6])]
+)
+def test_windows_typed_by_a_user(text, windows):
+    assert parse_windows(text) == windows
+    with pytest.raises(ValueError, match="neither auto, a count such as 5, nor sizes"):
+        parse_windows(f"{text}.")
+
+
 def test_windows_in_all_forms():
+    assert Story.parse(FIVE, 1).windows == ((0, 5),)
     pairs = [[0, 2], [2, 5]]
     for windows in ([2, 3], np.array([2, 3]), pairs, [(0, 2), (2, 5)], np.array(pairs)):
         own = {"sentences": FIVE, "windows": windows}
@@ -108,6 +118,7 @@ def test_sentences_are_also_called_story():
         (7, "not int"),
         (None, "not NoneType"),
         (b"bytes", "not bytes"),
+        (np.array("A b."), "not ndarray"),
         ({"A b."}, "not set"),
         ({"plot": "A b."}, r"has no 'sentences', 'story' or 'text' \(its keys: 'plot'\)"),
         ({"story": 7}, "not int"),
