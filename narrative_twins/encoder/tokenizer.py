@@ -304,10 +304,6 @@ class TokenizedStory:
         """How many tokens a range of sentences has."""
         return int(self._ends[span[1]] - self._ends[span[0]])
 
-    def estimate_length(self, order: Order) -> int:
-        """About how many tokens the text of an order of sentences has."""
-        return sum(len(self.later[i]) for i in order)
-
     def cut_tokens(self, window: Window) -> int:
         """How many of the story's tokens are not read together with a window."""
         read = int(self._ends[window.stop] - self._ends[window.start])

@@ -137,28 +137,6 @@ def _exact_plan(
     return plan
 
 
-def workload(
-    operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span], enough: int
-) -> int:
-    """Estimate how many tokens the encoder reads for exact scores of a story with the windows
-    `spans`, without a plan.
-
-    Special tokens are not counted. For windows longer than the context the estimate can be three
-    times too high, since their texts share chunks. Counting stops at more than `enough` tokens.
-    """
-    total = 0
-    for span in spans:
-        window, seen = tokens.window(span), set[Order]()
-        for operation in operations:
-            for order in operation.orders(window):
-                if order not in seen:
-                    seen.add(order)
-                    total += tokens.estimate_length(order)
-                if total > enough:
-                    return total
-    return total
-
-
 def one_pass_plans(
     operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]
 ) -> Iterator[Plan]:
