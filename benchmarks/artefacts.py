@@ -41,7 +41,7 @@ from narrative_twins.evaluation.labelled import load_labelled
 from narrative_twins.evaluation.metrics import auc, mean, spearman
 from narrative_twins.files import AtomicFile
 from narrative_twins.salience.operations import Disruption
-from narrative_twins.stories.splitting import Span
+from narrative_twins.stories.sentences import Span
 
 sys.path += [
     str(Path(__file__).parents[1] / "examples"),

@@ -22,7 +22,7 @@ from pathlib import Path
 import syntok.segmenter
 
 from narrative_twins import Story
-from narrative_twins.stories.splitting import find_headings
+from narrative_twins.stories.sentences import find_headings
 
 DIALOGUE = Path(__file__).parent / "dialogue"
 

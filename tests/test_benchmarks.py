@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from narrative_twins import Story, score_stories
-from narrative_twins.stories.splitting import find_headings
+from narrative_twins.stories.sentences import find_headings
 
 from support.examples import run
 from support.models import SENTENCES, small

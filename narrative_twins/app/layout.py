@@ -12,7 +12,7 @@ from pydantic import Field
 
 from narrative_twins.app.guard import Input
 from narrative_twins.app.page import SHARE, Page, Parts, Visitor, part
-from narrative_twins.app.scoring import (
+from narrative_twins.app.queue import (
     MAX_BOOK,
     MAX_CHARACTERS,
     MAX_SENTENCES,
@@ -24,7 +24,7 @@ from narrative_twins.app.scoring import (
 from narrative_twins.salience.books.units import LEVELS, Level
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import SCORING_OPTIONS
-from narrative_twins.stories.splitting import SplitName
+from narrative_twins.stories.sentences import SplitName
 
 SCORE = "score"
 """The name of the endpoint."""

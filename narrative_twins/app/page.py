@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from markupsafe import Markup
 
-from narrative_twins.app.scoring import (
+from narrative_twins.app.queue import (
     Job,
     ScoringQueue,
     Work,

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from narrative_twins.app.page import NO_RESULT, Page
-from narrative_twins.app.scoring import ScoringQueue
+from narrative_twins.app.queue import ScoringQueue
 from narrative_twins.extras import check_extra
 from narrative_twins.show.formats import FORMATS
 

@@ -17,7 +17,7 @@ from narrative_twins.llm.chat import ATTEMPTS, Chat, Question, Rejected, Server
 from narrative_twins.llm.prompts import read_templates
 from narrative_twins.llm.running import Prices, Run, run_jobs
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.splitting import Span, Splitter
+from narrative_twins.stories.sentences import Span, Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
 
 logger = logging.getLogger(__name__)

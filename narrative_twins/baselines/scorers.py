@@ -20,7 +20,7 @@ from narrative_twins.encoder.tokenizer import is_truncated
 from narrative_twins.salience.engine import Progress
 from narrative_twins.salience.operations import Registry
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.splitting import Splitter
+from narrative_twins.stories.sentences import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrative_twins.llm.prompts import AnswerError, Schema, list_schema, read_object, schema_of
-from narrative_twins.stories.splitting import Span
+from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Story, shown_value
 
 READERS = 10

@@ -28,7 +28,7 @@ from narrative_twins.stories.reading import (
     read_stories,
     story_digest,
 )
-from narrative_twins.stories.splitting import SPLITTERS, Splitter
+from narrative_twins.stories.sentences import SPLITTERS, Splitter
 from narrative_twins.stories.story import Story, StoryError
 
 if TYPE_CHECKING:

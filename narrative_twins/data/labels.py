@@ -25,7 +25,7 @@ from narrative_twins.data.rows import (
     title_of,
     vote_counts,
 )
-from narrative_twins.stories.splitting import Span
+from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import shown_value
 
 CHOICES = ("choices", "most_important")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.stories.splitting import Span
+from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Order, StoryError, Window
 
 Ids: TypeAlias = NDArray[np.int32]

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 from narrative_twins.evaluation.metrics import METRICS, Mean, mean, turning_point_auc
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.splitting import Span
+from narrative_twins.stories.sentences import Span
 
 Metrics: TypeAlias = dict[str, Mean]
 Rule: TypeAlias = Literal["numbered", "containing"]

@@ -41,7 +41,7 @@ from narrative_twins.salience.options import (
 )
 from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans
 from narrative_twins.salience.result import StorySalience, truncation
-from narrative_twins.stories.splitting import Splitter
+from narrative_twins.stories.sentences import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
 
 logger = logging.getLogger(__name__)

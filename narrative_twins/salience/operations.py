@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, ove
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.stories.splitting import Span
+from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Order, Window
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict, get_args
 
-from narrative_twins.stories.splitting import SplitName, Splitter
+from narrative_twins.stories.sentences import SplitName, Splitter
 from narrative_twins.stories.story import StoryError, Windows, parse_windows
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from narrative_twins.encoder.tokenizer import Chunk, TokenizedStory
 from narrative_twins.salience.operations import Operation
-from narrative_twins.stories.splitting import Span
+from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Order, StoryError, Window
 
 WINDOW_TOKENS = 100_000_000

@@ -16,7 +16,7 @@ from narrative_twins.plots.figures import salience_figure
 from narrative_twins.plots.shades import shaded_cell
 from narrative_twins.plots.style import PAGE, check_figure, one_line, save_figure, shortened
 from narrative_twins.salience.operations import OPERATIONS, comparisons
-from narrative_twins.stories.splitting import Span
+from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Story, StoryError, shown_value
 
 if TYPE_CHECKING:

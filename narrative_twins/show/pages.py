@@ -19,7 +19,7 @@ from narrative_twins.salience.books.result import BookSalience, Contents
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.terminal import MARK, caption, marked, shown_windows
-from narrative_twins.stories.splitting import find_headings
+from narrative_twins.stories.sentences import find_headings
 
 _PIECES = 500
 """How many parts of a template are joined to a piece of a page: about 10,000 characters."""

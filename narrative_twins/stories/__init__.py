@@ -8,11 +8,11 @@ from narrative_twins.stories.books.reading import read_book as read_book
 from narrative_twins.stories.reading import InputFormat as InputFormat
 from narrative_twins.stories.reading import count_stories as count_stories
 from narrative_twins.stories.reading import read_stories as read_stories
-from narrative_twins.stories.splitting import SPLITTERS as SPLITTERS
-from narrative_twins.stories.splitting import Span as Span
-from narrative_twins.stories.splitting import Splitter as Splitter
-from narrative_twins.stories.splitting import find_headings as find_headings
-from narrative_twins.stories.splitting import split_sentences as split_sentences
+from narrative_twins.stories.sentences import SPLITTERS as SPLITTERS
+from narrative_twins.stories.sentences import Span as Span
+from narrative_twins.stories.sentences import Splitter as Splitter
+from narrative_twins.stories.sentences import find_headings as find_headings
+from narrative_twins.stories.sentences import split_sentences as split_sentences
 from narrative_twins.stories.story import Order as Order
 from narrative_twins.stories.story import Story as Story
 from narrative_twins.stories.story import StoryError as StoryError

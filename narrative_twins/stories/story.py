@@ -12,7 +12,7 @@ from itertools import accumulate, islice, pairwise
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeGuard
 
 from narrative_twins.stories.books.book import Book
-from narrative_twins.stories.splitting import (
+from narrative_twins.stories.sentences import (
     Span,
     SplitFunction,
     Splitter,

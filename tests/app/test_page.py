@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, Story, StorySalience, score_book, score_stories
-from narrative_twins.app import scoring
+from narrative_twins.app import queue as scoring
 from narrative_twins.app.page import (
     KEPT,
     SHARE,
@@ -25,7 +25,7 @@ from narrative_twins.app.page import (
     salience_curve,
     shaded_text,
 )
-from narrative_twins.app.scoring import (
+from narrative_twins.app.queue import (
     MAX_BOOK,
     MAX_WAITING,
     MAX_WAITING_ALL,

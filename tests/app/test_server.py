@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from narrative_twins import extras, score_stories
 from narrative_twins.app.page import Page
-from narrative_twins.app.scoring import MAX_WAITING, ScoringQueue
+from narrative_twins.app.queue import MAX_WAITING, ScoringQueue
 from narrative_twins.app.server import application
 from narrative_twins.commands.cli import main
 from narrative_twins.encoder.passes import ForwardPasses

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from narrative_twins.files import AtomicFile
 from narrative_twins.plots.style import one_line
 from narrative_twins.salience.books.units import Unit
-from narrative_twins.stories.splitting import Span
+from narrative_twins.stories.sentences import Span
 
 DEFAULT_SHARE = 1 / 10
 

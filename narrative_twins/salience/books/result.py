@@ -30,7 +30,7 @@ from narrative_twins.salience.books.units import (
 )
 from narrative_twins.salience.operations import comparisons
 from narrative_twins.salience.result import counted, described, extract_length
-from narrative_twins.stories.splitting import Span
+from narrative_twins.stories.sentences import Span
 
 if TYPE_CHECKING:
     import pandas

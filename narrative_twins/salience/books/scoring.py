@@ -29,7 +29,7 @@ from narrative_twins.salience.plans import check_finite, checked_scores, pooled_
 from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.books.reading import read_book
 from narrative_twins.stories.books.scenes import DividedChapter, divided_chapters, paragraph_starts
-from narrative_twins.stories.splitting import Span, Splitter
+from narrative_twins.stories.sentences import Span, Splitter
 from narrative_twins.stories.story import Story, StoryError, partition
 
 _VECTOR = "sum of states"

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, Literal, TypeAlias, get_args
 
 from narrative_twins.salience.result import Scored, saved_scores
-from narrative_twins.stories.splitting import Span
+from narrative_twins.stories.sentences import Span
 
 Level: TypeAlias = Literal["chapter", "scene", "sentence"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from narrative_twins.stories.splitting import UNKNOWN, Span, heading_level, is_blank
+from narrative_twins.stories.sentences import UNKNOWN, Span, heading_level, is_blank
 
 _BREAK = re.compile(r"[\s*#~•·⁂❦❧☙§–—_=+✻✽✦◆◇○●-]{1,100}")
 _LISTS = {"contents", "tableofcontents", "listofillustrations", "illustrations"}

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
 from narrative_twins.stories.books.book import Book, Part, is_break, is_verse, make_book, wrap_width
-from narrative_twins.stories.splitting import Span, find_headings, heading_level
+from narrative_twins.stories.sentences import Span, find_headings, heading_level
 
 WRAPPED = 120
 """Characters of the longest lines of hard-wrapped text. If most text is in longer lines, each line

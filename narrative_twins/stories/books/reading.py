@@ -14,7 +14,7 @@ from narrative_twins.stories.books.docx import docx_book
 from narrative_twins.stories.books.epub import epub_book
 from narrative_twins.stories.books.html import html_book, markdown_book
 from narrative_twins.stories.books.plain import pdf_book, plain_book
-from narrative_twins.stories.splitting import Span, Splitter
+from narrative_twins.stories.sentences import Span, Splitter
 from narrative_twins.stories.story import StoryError, sentence_spans
 
 MAX_FILE = 256_000_000

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.books.reading import BookSentence, book_sentences
-from narrative_twins.stories.splitting import Span, Splitter
+from narrative_twins.stories.sentences import Span, Splitter
 
 SCENE = 60
 """Sentences of a scene, about, where a text without marked breaks is divided; twice as many are

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins import Story, StoryError, split_sentences
-from narrative_twins.stories.splitting import SPLITTERS, find_headings
+from narrative_twins.stories.sentences import SPLITTERS, find_headings
 
 from support.strategies import any_text
 

@@ -20,7 +20,7 @@ from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.books.reading import BOOK_FORMATS, book_of, printable_name
-from narrative_twins.stories.splitting import SplitName
+from narrative_twins.stories.sentences import SplitName
 from narrative_twins.stories.story import Story, parse_windows
 
 logger = logging.getLogger(__name__)
