@@ -68,9 +68,10 @@ class MaskedLanguageModelTrainer(StoryTrainer):
 
     Batches are counted in rows, as by `NarrativeTwinsTrainer`, so that both take the same number of
     steps: a batch of 128 has the stories, twins, distractors and distractor twins of 128 rows, up
-    to 512 texts, each cut at the context. The loss is the mean over the masked tokens of all of
-    them, and of all processes and accumulated batches. If a batch exceeds the memory, set
-    `mini_batch_size`, the number of texts in a forward pass; the loss is the same.
+    to 512 texts, each cut at the context; with `distractors=False`, only the stories and twins. The
+    loss is the mean over the masked tokens of all of them, and of all processes and accumulated
+    batches. If a batch exceeds the memory, set `mini_batch_size`, the number of texts in a forward
+    pass; the loss is the same.
 
     Evaluations include the metrics of the evaluator, from the pooled vectors of the current
     encoder. Curves of loss and validation are written to `curves.json` and `curves.png` in the
@@ -129,7 +130,9 @@ class MaskedLanguageModelTrainer(StoryTrainer):
         rows = {"train_dataset": train_dataset, "eval_dataset": eval_dataset}
         for name, data in rows.items():
             if data is not None:
-                rows[name] = tokenized_rows(checked_rows(data, name)[0], self.encoder.tokenizer)
+                rows[name] = tokenized_rows(
+                    checked_rows(data, name)[0], self.encoder.tokenizer, args.distractors
+                )
         super().__init__(
             None if model_init is not None else first,
             args,
@@ -164,7 +167,11 @@ class MaskedLanguageModelTrainer(StoryTrainer):
     @property
     def objective(self) -> str:
         share = self.args.mlm_probability
-        return f"masked language modeling (MaskedLanguageModelTrainer) of {share:.0%} of the tokens"
+        texts = "" if self.args.distractors else " of stories and twins, without distractors"
+        return (
+            f"masked language modeling (MaskedLanguageModelTrainer) of {share:.0%} of the"
+            f" tokens{texts}"
+        )
 
     def save_weights(self, folder: str | Path) -> None:
         if self.args.should_save:
@@ -220,14 +227,15 @@ class MaskedLanguageModelTrainer(StoryTrainer):
         return output
 
 
-def tokenized_rows(rows: Any, tokens: StoryTokenizer) -> Dataset:
+def tokenized_rows(rows: Any, tokens: StoryTokenizer, distractors: bool = True) -> Dataset:
     """Rows of narrative twins, or those of several data sets in a dict, with the `input_ids` of
-    each of their texts, cut at the context."""
+    each of their texts, or only of stories and twins, cut at the context."""
+    columns = TWINS_COLUMNS if distractors else ("story", "twin")
     found = []
     for data in rows.values() if isinstance(rows, dict) else [rows]:
         for row in data:
             texts = []
-            for column in TWINS_COLUMNS:
+            for column in columns:
                 if row.get(column) is not None:
                     sentences, _ = flat_text(row[column])
                     ids, _ = tokens.tokenize_joined(tokens.texts(sentences))

@@ -72,6 +72,7 @@ class StoryTrainingArguments:
     learning_rate: float = setting(3e-5, "The initial learning rate for AdamW.")
     num_train_epochs: float = setting(5.0, "Total number of training epochs to perform.")
     weight_decay: float = setting(0.01, "The weight decay for AdamW.")
+    distractors: bool = setting(True, "Whether to use the distractors.")
     context_tokens: int | None = setting(
         None, "Maximum tokens per text, with special ones; if not set, the model's limit."
     )
@@ -100,7 +101,6 @@ class NarrativeTwinsTrainingArguments(StoryTrainingArguments, SentenceTransforme
         "narrative",
         "'narrative': dropout twins only for rows without a twin; 'dropout': for all rows.",
     )
-    distractors: bool = setting(True, "Whether to use the distractors.")
     in_story_negatives: bool = setting(True, "Whether other windows of a story are negatives.")
     in_batch_negatives: bool = setting(True, "Whether texts of other rows are negatives.")
     distractor_loss: Literal["joint", "separate"] = setting(

@@ -59,6 +59,18 @@ def test_all_texts_of_all_data_sets_are_used(bert_folder, tmp_path):
     assert [ids for row in found for ids in row] == expected
 
 
+def test_without_distractors(bert_folder, tmp_path):
+    """Of training and validation rows, the stories and twins alone; the model card says so."""
+    data = {"stories": rows(ROW), "windows": rows(WINDOWS), "alone": rows({"story": STORY})}
+    options = {"distractors": False, "eval_dataset": rows(ROW)}
+    trainer = trainer_of(bert_folder, tmp_path, data, **options)
+    tokenizer = trainer.encoder.tokenizer.tokenizer
+    story, twin = (tokenizer(" ".join(text))["input_ids"] for text in (STORY, TWIN))
+    assert trainer.train_dataset["input_ids"][:] == [[story, twin], [story, twin], [story]]
+    assert trainer.eval_dataset["input_ids"][:] == [[story, twin]]
+    assert "without distractors" in trainer.objective
+
+
 def test_fifteen_percent_of_tokens_are_masked(bert_folder, tmp_path):
     trainer = trainer_of(bert_folder, tmp_path, rows(*[{"story": STORY * 20}] * 64))
     labels = trainer.data_collator(list(trainer.train_dataset))["labels"]
