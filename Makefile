@@ -209,10 +209,14 @@ screenshots: $(VENV)/browser  ## the README's picture of the web page, by headle
 WITH_LIBRARIES := $(addprefix tests/,corpora data encoder evaluation hub llm making plots salience stories training \
 	test_pipeline.py test_interface.py)
 
-lowest:  ## quick tests with the lowest versions setup.cfg allows: of scoring alone, then where libraries are used
+.venv-lowest/torch:
 	rm -rf .venv-lowest
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/pip $(QUIETLY) $(LOWEST_TORCH)
+	touch $@
+
+lowest: .venv-lowest/torch  ## quick tests with the lowest versions setup.cfg allows: of scoring alone, then where libraries are used
+	rm $<  # The next run starts with an empty environment.
 	.venv-lowest/bin/pip $(QUIETLY) --constraint tests/lowest_scoring.txt .
 	HF_HUB_OFFLINE=1 .venv-lowest/bin/python tests/support/scoring_alone.py
 	.venv-lowest/bin/pip $(QUIETLY) --constraint tests/lowest.txt --editable ".[dev]"
