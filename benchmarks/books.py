@@ -1,7 +1,7 @@
-"""Score a long book, made of packaged synopses as chapters, at all levels in one call:
+r"""Score a long book, made of packaged synopses as chapters, at all levels in one call:
 
-    python benchmarks/books.py [--sentences 5000 20000] [--approximate one-pass] [--level
-    chapter,scene,sentence]
+    python benchmarks/books.py [--sentences 5000 20000] [--approximate one-pass] \
+        [--level chapter,scene,sentence]
 
 Prints, for each length, the seconds per 1,000 sentences, and how far the peak of resident memory
 grew beyond that of the lengths before it, so name the shorter ones first. The first 200 sentences

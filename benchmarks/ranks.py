@@ -1,7 +1,7 @@
-"""Compare the ranks of faster settings with those of exact scores in float32 (`make ranks`):
+r"""Compare the ranks of faster settings with those of exact scores in float32 (`make ranks`):
 
-    python benchmarks/ranks.py FOLDER [--model FOLDER_OR_ID] [--out benchmarks/results/ranks.json]
-    [--only roc_val.json]
+    python benchmarks/ranks.py FOLDER [--model FOLDER_OR_ID] [--out benchmarks/results/ranks.json] \
+        [--only roc_val.json]
 
 FOLDER contains `roc_val.json` (five-sentence stories with human labels) and `tripod_train.json`
 (film synopses with turning points); missing files are skipped. For each setting and operation: the

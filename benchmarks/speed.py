@@ -1,9 +1,8 @@
-"""Time the scoring of stories (`make speed`), compared with a reference loop, bare forward passes
+r"""Time the scoring of stories (`make speed`), compared with a reference loop, bare forward passes
 and alternatives:
 
-    python benchmarks/speed.py [--model minilm|bert-large|modernbert-1b|FOLDER] [--device cpu]
-    [--work stories synopses]
-        [--rounds 5] [--out benchmarks/results/speed-minilm-cpu.json]
+    python benchmarks/speed.py [--model minilm|bert-large|modernbert-1b|FOLDER] [--device cpu] \
+        [--work stories synopses] [--rounds 5] [--out benchmarks/results/speed-minilm-cpu.json]
 
 The texts are from the package's own corpora. Each round runs all ways in turn; times are medians
 over rounds, ratios are medians of the ratios within a round, so that other load on the machine

@@ -1,7 +1,7 @@
-"""Convert the corpora of the package from JSON Lines to Parquet.
+r"""Convert the corpora of the package from JSON Lines to Parquet.
 
-    python examples/make_corpora.py STORIES.jsonl VOTES.jsonl SYNOPSES.jsonl EVERYDAY.jsonl
-    PROSE.jsonl
+    python examples/make_corpora.py STORIES.jsonl VOTES.jsonl SYNOPSES.jsonl EVERYDAY.jsonl \
+        PROSE.jsonl
 
 VOTES.jsonl has `story_votes` and `negative_votes` of the stories, by `id`; EVERYDAY.jsonl and
 PROSE.jsonl have `id`, `story`, and `votes` or `kind` and `labels`. Writes train.parquet and

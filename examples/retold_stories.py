@@ -1,8 +1,8 @@
 """Labels for prose without annotators: how much of each sentence other people's tellings of the
 same story keep.
 
-    python examples/retold_stories.py squality_plot_twins.jsonl --out retold narrative-twins
-    evaluate retold/looked.jsonl --operations summarization --out retold/tables
+    python examples/retold_stories.py squality_plot_twins.jsonl --out retold
+    narrative-twins evaluate retold/looked.jsonl --operations summarization --out retold/tables
 
 The rows have `tellings` of one story by several writers, each with `sentences` (as SQuALITY's plot
 summaries). The label of a sentence is the mean over the other tellings of its highest similarity

@@ -1,8 +1,8 @@
-"""Score a corpus with Ray Data, on this machine or a cluster (`pip install
+r"""Score a corpus with Ray Data, on this machine or a cluster (`pip install
 'narrative_twins[ray]'`):
 
-    python examples/score_corpus_ray.py 'stories/*.parquet' --out scores --column text --id-column
-    id --workers 2
+    python examples/score_corpus_ray.py 'stories/*.parquet' --out scores --column text \
+        --id-column id --workers 2
 
 Each worker is an actor that holds its own encoder. Ray starts a worker again that ends, and after
 an interruption of the whole run the same command resumes: Ray keeps the ids of the rows that are

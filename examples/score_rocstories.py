@@ -1,9 +1,10 @@
-"""Measure agreement of salience with human labels on five-sentence stories: Spearman and AUC of
+r"""Measure agreement of salience with human labels on five-sentence stories: Spearman and AUC of
 each operation.
 
-    python examples/score_rocstories.py roc_val.json [--model FOLDER_OR_ID] [--operations
-    summarization deletion] python examples/score_rocstories.py roc_val.json --server
-    http://localhost:8000/v1 --language-model my-model
+    python examples/score_rocstories.py roc_val.json [--model FOLDER_OR_ID] \
+        [--operations summarization deletion]
+    python examples/score_rocstories.py roc_val.json --server http://localhost:8000/v1 \
+        --language-model my-model
 
 The file is a JSON object of stories, `{id: {"sentences": [five], "most_important": [one number from
 1 to 5 for each annotator]}}`, or any other source for `narrative_twins.data.load_story_salience`,

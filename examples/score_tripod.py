@@ -1,8 +1,8 @@
-"""Measure how well salience finds the five turning points of film synopses: AUC of each in its
+r"""Measure how well salience finds the five turning points of film synopses: AUC of each in its
 window, by operation.
 
-    python examples/score_tripod.py TRIPOD_FOLDER [--model FOLDER_OR_ID] [--operations
-    summarization]
+    python examples/score_tripod.py TRIPOD_FOLDER [--model FOLDER_OR_ID] \
+        [--operations summarization]
 
 The source is a folder with TRIPOD's TRIPOD_synopses_train.csv and TRIPOD_synopses_test.csv, whose
 99 films are scored together, one of these files, or any other source for
