@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from configparser import ConfigParser
 from importlib import metadata
 from pathlib import Path
 
@@ -85,3 +87,17 @@ def test_the_lowest_versions_that_are_tested_are_those_required(file, extras_):
             floors[requirement.name] = max(floor, floors.get(requirement.name, floor))
     floors.pop("torch")  # the Makefile has it
     assert floors.items() <= tested.items()
+
+
+def test_what_must_be_compiled_is_installed_on_request_only():
+    settings = ConfigParser()
+    settings.read(Path(__file__).parent.parent / "setup.cfg")
+    extras_ = settings["options.extras_require"]
+    (flash,) = map(Requirement, extras_["flash"].split("\n")[1:])
+    assert flash.name == "flash-attn"
+    for system in ("linux", "darwin", "win32"):
+        assert flash.marker.evaluate({"sys_platform": system}) == (system == "linux")
+    others = "".join(
+        content for name, content in extras_.items() if name not in ("flash", "kernels")
+    )
+    assert not re.search(r"flash|kernels", others)
