@@ -16,7 +16,9 @@ import argparse
 from typing import get_args
 
 from narrative_twins import evaluate
+from narrative_twins.data.rows import Cleaning
 from narrative_twins.evaluation.agreement import Rule
+from narrative_twins.evaluation.labelled import load_labelled
 
 
 def main() -> None:
@@ -24,6 +26,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("source", help="synopses with turning points: a file, a folder or a Hub id")
+    parser.add_argument(
+        "--cleaning",
+        nargs="+",
+        choices=get_args(Cleaning),
+        default=["full"],
+        help="of TRIPOD's sentences: full, or released as with the paper; both make two tables",
+    )
     parser.add_argument("--split", default="all", help="of the source (default: all)")
     parser.add_argument(
         "--model", help="folder or Hub id of the encoder (default: that of the package)"
@@ -46,12 +55,20 @@ def main() -> None:
     arguments = parser.parse_args()
 
     try:
+        synopses = [
+            load_labelled(
+                arguments.source,
+                arguments.split,
+                name=f"{cleaning} cleaning" if len(arguments.cleaning) > 1 else None,
+                cleaning=cleaning,
+            )
+            for cleaning in arguments.cleaning
+        ]
         comparison = evaluate(
             arguments.model,
-            arguments.source,
+            synopses,
             operations=arguments.operations,
             baselines=(),
-            split=arguments.split,
             rule=arguments.rule,
             loading={
                 "dtype": arguments.dtype,
@@ -62,7 +79,8 @@ def main() -> None:
         )
     except (OSError, ValueError) as error:
         raise SystemExit(f"score_tripod: {error}") from None
-    print(comparison.tables()[0].to_markdown())
+    for table in comparison.tables():
+        print(table.to_markdown())
 
 
 if __name__ == "__main__":

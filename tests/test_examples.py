@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 from scipy.stats import spearmanr
@@ -122,6 +123,23 @@ def test_score_tripod(tmp_path, bert_folder):
         "test",
     )
     assert "1 of 1 stories do not fit its context of 60 tokens" in out
+
+
+def test_score_tripod_with_sentences_of_both_cleanings(tmp_path, bert_folder):
+    sentences = [f"In {year} the mill burned down." for year in range(1980, 1990)]
+    text = " ".join(f"[STR_SENT] {line} [END_SENT]" for line in [*sentences, "[2]"])
+    with open(tmp_path / "synopses.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["movie_name", "synopsis_segmented", *(f"tp{k}" for k in range(1, 6))])
+        writer.writerow(["The Mill", text, 1, 3, 5, 7, 9])
+    out = run(
+        "score_tripod.py",
+        tmp_path / "synopses.csv",
+        *("--model", bert_folder, "--operations", "summarization"),
+        *("--cleaning", "full", "released"),
+    )
+    assert "full cleaning: 1 stories, 10 sentences" in out
+    assert "released cleaning: 1 stories, 11 sentences" in out
 
 
 def test_score_a_story():

@@ -8,7 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias, TypedDict, Unpack
+from typing import Any, ClassVar, TypeAlias, TypedDict, Unpack, get_args
 
 import datasets
 from datasets import Features, List, Value
@@ -16,7 +16,7 @@ from datasets import Features, List, Value
 from narrative_twins.data import labels, rows
 from narrative_twins.data.exports import TOOLS, salience_records
 from narrative_twins.data.records import Record, read_records
-from narrative_twins.data.rows import Row, RowError, ShortWindowError
+from narrative_twins.data.rows import Cleaning, Row, RowError, ShortWindowError
 from narrative_twins.data.sources import (
     JUDGED_CORPORA,
     NARRATIVE_TWINS,
@@ -74,6 +74,7 @@ class RowsConfig(datasets.BuilderConfig):
     row_format: str = "auto"
     span_labels: list[str] | None = None
     distractors: bool = False
+    cleaning: Cleaning = "full"
 
 
 class RowsBuilder(datasets.GeneratorBasedBuilder):
@@ -251,7 +252,7 @@ class TurningPointsBuilder(RowsBuilder):
     )
 
     def shape(self, row: Mapping[str, Any], where: str) -> Row:
-        return rows.turning_points(row, where, self.config.windows)
+        return rows.turning_points(row, where, self.config.windows, self.config.cleaning)
 
 
 def load_story_twins(
@@ -446,6 +447,7 @@ def load_turning_points(
     split: str | None = None,
     *,
     windows: int = 5,
+    cleaning: Cleaning = "full",
     **options: Unpack[LoadOptions],
 ) -> LoadedData:
     """Load film synopses with turning points: `id`, `story`, `windows` (even half-open ranges of
@@ -460,13 +462,19 @@ def load_turning_points(
         source: as in `load_story_twins`, or TRIPOD's `.csv`; required.
         split, options: as in `load_story_twins`, which also describes the result and the errors.
         windows: the number of even windows into which a synopsis is split.
+        cleaning: of TRIPOD's table: `"full"` as above, or `"released"` as in the code released with
+            the paper, which removes text in round brackets only and drops no sentence. A sentence
+            that is all in brackets, which is empty there, keeps its text. In 3 of the 99 synopses
+            the number of sentences differs, and in 2 the places of turning points.
     """
+    if cleaning not in get_args(Cleaning):
+        raise ValueError(f"cleaning={cleaning!r} is unknown; use {', '.join(get_args(Cleaning))}")
     if source is None:
         raise ValueError(
             "pass a source: a file, a folder or a Hub id; TRIPOD is at"
             " github.com/ppapalampidi/TRIPOD"
         )
-    return _load(TurningPointsBuilder, source, split, options, windows=windows)
+    return _load(TurningPointsBuilder, source, split, options, windows=windows, cleaning=cleaning)
 
 
 def _load(

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from narrative_twins.stories.story import Story, StoryError, shown_value
 
 Row: TypeAlias = dict[str, Any]
+Cleaning: TypeAlias = Literal["full", "released"]
+"""How the sentences of TRIPOD's table are cleaned, see `load_turning_points`."""
 
 TWINS_COLUMNS = ("story", "twin", "negative", "negative_twin")
 """The columns of a row of narrative twins; all except the story may be missing or None."""
@@ -343,9 +345,16 @@ def window_sizes(windows_of: Sequence[Sequence[int]], windows: int) -> list[int]
 # Film synopses
 
 
-def turning_points(row: Mapping[str, Any], where: str, windows: int) -> Row:
+def turning_points(
+    row: Mapping[str, Any], where: str, windows: int, cleaning: Cleaning = "full"
+) -> Row:
     """Convert a row of `story` (or `sentences`) and five `turning_points`, counted from 0; drops
     empty sentences."""
+    if cleaning == "released":
+        if row.get("released") is None:
+            problem = "cleaning='released' is for TRIPOD's table (.csv); leave it out"
+            raise RowError(where, problem)
+        row = {**row, "sentences": row["released"]}
     sentences, points = synopsis(row, where)
     if len(points) != 5:
         raise RowError(where, f"{len(points)} turning points; five are needed")

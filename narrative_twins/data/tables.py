@@ -109,8 +109,8 @@ def _number(text: str, where: str) -> float:
 
 
 def _read_synopses(rows: Rows) -> Iterator[Entry]:
-    """Read TRIPOD's table of film synopses: rows of cleaned `sentences` and `turning_points`,
-    counted from 0.
+    """Read TRIPOD's table of film synopses: rows of cleaned `sentences`, the sentences as
+    `released` with the paper, and `turning_points`, counted from 0.
 
     Sentences that cleaning leaves empty are kept, so that the turning points stay valid. Synopses
     that repeat another one with the labels of another annotator are skipped.
@@ -121,7 +121,15 @@ def _read_synopses(rows: Rows) -> Iterator[Entry]:
             continue
         sentences = _SYNOPSIS_SENTENCE.findall(row["synopsis_segmented"] or "")
         points = [row.get(f"tp{number}") for number in range(1, 6)]
-        yield where, name, {"sentences": list(map(_clean, sentences)), "turning_points": points}
+        yield (
+            where,
+            name,
+            {
+                "sentences": list(map(_clean, sentences)),
+                "released": [_as_released(text) for text in sentences if text.strip()],
+                "turning_points": points,
+            },
+        )
 
 
 def _clean(sentence: str) -> str:
@@ -130,6 +138,21 @@ def _clean(sentence: str) -> str:
     while sentence != before:
         sentence, before = _ASIDE.sub("", sentence), sentence
     return _LOOSE.sub("", " ".join(sentence.split()))
+
+
+def _as_released(sentence: str) -> str:
+    """A sentence as the code released with the paper cleans it: without text in round brackets,
+    also unclosed ones, with single spaces. One that this leaves empty keeps its text, since a
+    sentence without text can't be scored."""
+    kept, depth = "", 0
+    for char in sentence:
+        if char == "(":
+            depth += 1
+        elif char == ")":
+            depth = max(depth - 1, 0)
+        elif depth == 0:
+            kept += char
+    return unicodedata.normalize("NFKC", " ".join((kept if kept.strip() else sentence).split()))
 
 
 def _read_roc_stories(rows: Rows) -> Iterator[Entry]:

@@ -237,7 +237,11 @@ def people_rows(data: LabelledStories) -> Iterator[Row]:
     """The rows of human agreement that can be computed: the ceiling of what scores can reach."""
     if data.second is not None:
         scores = Scores("second group", {PEOPLE[0]: data.second})
-        yield from make_rows(data, PEOPLE[0], False, [scores])
+        (row,) = make_rows(data, PEOPLE[0], False, [scores])
+        # As in the figures of the paper, both metrics are over the same stories.
+        tables = row.runs[0].tables
+        tables["auc"][np.isnan(tables["spearman"])] = math.nan
+        yield row
     by_story = [np.array(labels or (), np.float64) for labels in data.annotations or ()]
     if any(len(labels) > 1 for labels in by_story):
         tables = {}

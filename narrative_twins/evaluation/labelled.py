@@ -6,18 +6,22 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from narrative_twins.data.labels import story_salience
 from narrative_twins.data.loading import load_story_salience, load_turning_points, load_window_twins
 from narrative_twins.data.records import read_records
-from narrative_twins.data.rows import STORY_NAMES, find_column, is_nested
+from narrative_twins.data.rows import STORY_NAMES, Cleaning, find_column, is_nested
 from narrative_twins.data.sources import JUDGED_CORPORA, DataSource, corpus_files, source_files
 from narrative_twins.stories.reading import story_digest
 from narrative_twins.stories.story import Story
 
 CORPORA = (*JUDGED_CORPORA, "synopses")
 """The corpora of the package, by name."""
+_CONTENT = (*STORY_NAMES, "sentences", "text", "data")
+"""Columns with the text of a story; `data` is of Label Studio."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ def load_labelled(
     *,
     second: DataSource | None = None,
     name: str | None = None,
+    cleaning: Cleaning = "full",
 ) -> LabelledStories:
     """Load stories with human labels of any kind.
 
@@ -80,14 +85,16 @@ def load_labelled(
         split: a split of the source, or `"all"` for all of them together; default the test split,
             else validation, else the first.
         second: labels of the same stories, or some of them, by a second group of annotators: the
-            same kind of source. Stories are matched by their sentences.
+            same kind of source. Stories are matched by their sentences, or by their ids if the
+            source has labels only, without sentences.
         name: of the data; default that of the file, folder or Hub data set.
+        cleaning: of TRIPOD's table, see `load_turning_points`.
 
     Raises:
         RowError: a row is invalid.
         FileNotFoundError, ValueError: the source is missing or empty, or has no such split.
     """
-    rows = _rows(source, split)
+    rows = _rows(source, split, cleaning=cleaning)
     name = name or _name(source)
     if not rows:
         raise ValueError(f"{name} has no stories; name a file or a split that has some")
@@ -111,17 +118,25 @@ def load_labelled(
     annotations = [row.get("annotations") for row in rows]
     if second is None:
         return LabelledStories(name, stories, labels, annotations=annotations)
-    labels_of = {tuple(row["story"]): _labels(row, _name(second)) for row in _rows(second, None)}
+    again = _rows(second, None, {row["id"]: row["story"] for row in rows})
+    labels_of = {tuple(row["story"]): _labels(row, _name(second)) for row in again}
     others = [labels_of.get(story.sentences) for story in stories]
     if not any(others):
         raise ValueError(
             f"{_name(second)} has none of the stories of {name}; stories are matched by their"
-            " sentences"
+            " sentences, or by their ids if there are no sentences"
         )
     return LabelledStories(name, stories, labels, second=others, annotations=annotations)
 
 
-def _rows(source: DataSource, split: str | None) -> list[Mapping[str, Any]]:
+def _rows(
+    source: DataSource,
+    split: str | None,
+    stories: Mapping[str, Sequence[str]] | None = None,
+    cleaning: Cleaning = "full",
+) -> list[Mapping[str, Any]]:
+    """The rows of a source. If they have no sentences, these are taken from `stories` by the ids,
+    and rows with other ids are left out."""
     is_corpus = isinstance(source, str) and source in CORPORA and not Path(source).exists()
     files = corpus_files(str(source)) if is_corpus else source_files(source)
     if split not in (None, "all", *files):
@@ -131,12 +146,19 @@ def _rows(source: DataSource, split: str | None) -> list[Mapping[str, Any]]:
     paths = [path for name in files if split in ("all", name) for path in files[name]]
     first = next(iter(read_records(paths[0])), None)
     row = first.row if first else {}
+    if stories is not None and find_column(row, *_CONTENT) is None:
+        return [
+            {"id": id_, **story_salience({**row, "story": stories[id_]}, where)}
+            for path in paths
+            for where, id_, row in read_records(path)
+            if id_ in stories
+        ]
     # The columns of the first row tell the kind of data.
     load: Any = load_story_salience
     if is_nested(find_column(row, *STORY_NAMES)):
         load = load_window_twins
     elif find_column(row, "turning_points") is not None:
-        load = load_turning_points
+        load = partial(load_turning_points, cleaning=cleaning)
     return list(load({"data": paths})["data"])
 
 

@@ -299,3 +299,31 @@ def test_table_of_tripod(cached, tmp_path):
     }
     (judged,) = cached(load_story_salience)(path, "train")
     assert (judged["story"], judged["labels"]) == (found["story"], [1] * 5)
+
+
+def test_tripod_as_cleaned_by_the_released_code(cached, tmp_path):
+    told = [
+        "Omar (Ann Lee (junior)) buys\u00a0a mill , which is  old .",
+        "[2]",
+        "(This is  a joke.)",
+        " ",
+        "It burns,\nthe ﬁre) \u2014 all of it.",
+        "He leaves (see below.",
+    ]
+    path = tripod(tmp_path / "synopses.csv", ("The Mill", told, 0, 1, 2, 3, 4))
+    load = cached(load_turning_points)
+    (found,) = load(path, "train", cleaning="released")
+    assert found["story"] == [
+        "Omar buys a mill , which is old .",
+        "[2]",
+        "(This is a joke.)",
+        "It burns, the fire \u2014 all of it.",
+        "He leaves",
+    ]
+    assert found["turning_points"] == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="cleaning='raw' is unknown; use full, released"):
+        load(path, "train", cleaning="raw")
+    rows = tmp_path / "synopses.json"
+    rows.write_text(json.dumps([{"story": ["A."] * 5, "turning_points": [0] * 5}]))
+    with pytest.raises(RowError, match="cleaning='released' is for TRIPOD's table"):
+        load(rows, "train", cleaning="released")

@@ -16,6 +16,7 @@ import pytest
 from narrative_twins import OPERATIONS, StoryEncoder, evaluate, score_stories
 from narrative_twins.baselines import EmbeddingBaseline
 from narrative_twins.commands.cli import main
+from narrative_twins.data import RowError
 from narrative_twins.evaluation import comparison, scorers, significance
 from narrative_twins.evaluation.labelled import load_labelled
 from narrative_twins.evaluation.metrics import partial_spearman
@@ -178,6 +179,40 @@ def test_second_annotators_are_the_row_people(votes, tmp_path):
     assert row.mean("spearman") == pytest.approx(expected["people_spearman"])
     assert row.counted("spearman") == 3
     assert not found.best("votes", "spearman")
+
+
+def test_second_annotators_without_stories_are_matched_by_id(votes, tmp_path):
+    again = {"S1": [2, 5, 5], "S0": [5, 5, 1], "unknown": [9]}
+    content = {
+        id_: {"summary": ["It was gone."] * len(choices), "most_important": choices}
+        for id_, choices in again.items()
+    }
+    path = tmp_path / "again.json"
+    path.write_text(json.dumps(content))
+    labelled = load_labelled(votes, second=str(path))
+    assert labelled.second == [
+        pytest.approx([1 / 3, 0, 0, 0, 2 / 3]),
+        pytest.approx([0, 1 / 3, 0, 0, 2 / 3]),
+        *[None] * (len(STORIES) - 2),
+    ]
+    path.write_text(json.dumps({"S1": {"most_important": [2, 6]}}))
+    with pytest.raises(RowError, match=r"again.json, row 0, id 'S1': 'choices' has 6"):
+        load_labelled(votes, second=str(path))
+    path.write_text(json.dumps({"other": {"most_important": [2, 5]}}))
+    with pytest.raises(ValueError, match="again has none of the stories of votes; .* by their ids"):
+        load_labelled(votes, second=str(path))
+
+
+def test_both_metrics_of_the_second_group_are_over_the_same_stories(votes, tmp_path):
+    # In the first story everybody chose another sentence: its AUC is defined, its Spearman is not.
+    chosen = [[1, 2, 3, 4, 5], [2, 5, 5], [3, 4, 4]]
+    rows = [{"story": s, "choices": c} for s, c in zip(SENTENCES, chosen, strict=False)]
+    again = write_rows(tmp_path / "again.jsonl", rows)
+    row = evaluate({}, votes, baselines=(), second=again).row("votes", "people, second group")
+    assert row.counted("spearman") == row.counted("auc") == 2
+    scored = [{"people": labels} for labels in counts(zip(SENTENCES[1:3], chosen[1:], strict=True))]
+    expected = naive_votes(scored, counts(STORIES[1:3]))
+    assert row.mean("auc") == pytest.approx(expected["people_auc"])
 
 
 def test_each_annotator_is_compared_with_the_others(votes):
