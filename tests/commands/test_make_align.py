@@ -15,9 +15,10 @@ from datasets import disable_progress_bars
 from narrative_twins import TwinsCollator, push_dataset
 from narrative_twins.commands.make_from_texts import parse_similarities
 from narrative_twins.data import load_window_twins
+from narrative_twins.data.rows import twin_windows
 from narrative_twins.hub.cards import fill_in_id
 from narrative_twins.hub.facts import DatasetFacts, read_facts
-from narrative_twins.making.alignment import SentenceEmbedder
+from narrative_twins.making.alignment import SentenceEmbedder, best_path, similarity_matrix
 from narrative_twins.making.long_twins import MAX_SIMILARITY, OTHER_LANGUAGES
 from narrative_twins.training.batches import checked_rows
 
@@ -90,6 +91,26 @@ def test_with_the_default_encoder(works, tmp_path):
         window_of = [w for w, window in enumerate(row["story"]) for _ in window]
         found = [window_of[start + j] in windows for j, windows in enumerate(row["twin_windows"])]
         assert sum(found) / len(found) > 0.9
+
+
+def test_with_the_pooler_of_bert(align, bert_folder, tmp_path):
+    """As SimCSE is published: a BERT with the weights of its pooler, without settings of
+    sentence-transformers. Each window has the sentences that the vectors of the pooler align."""
+    plain = shutil.copytree(bert_folder, tmp_path / "simcse")
+    assert not (plain / "modules.json").exists()
+    assert align("--encoder", plain, "--pooling", "pooler").code == 0
+    rows = rows_of(tmp_path / "twins.jsonl")
+    assert "- sentence pooling: pooler\n" in (tmp_path / "twins.facts.yaml").read_text()
+    embed, differ = SentenceEmbedder(plain, "cpu", pooling="pooler"), []
+    for row in rows:
+        story = [sentence for window in row["story"] for sentence in window]
+        windows = {}
+        for name, vectors in (("pooler", embed), ("mean", SentenceEmbedder(plain, "cpu"))):
+            path = best_path(similarity_matrix(vectors(story), vectors(row["twin"])))
+            windows[name] = twin_windows(path, row["story"], len(row["twin"]))
+        assert row["twin_windows"] == windows["pooler"]
+        differ.append(windows["pooler"] != windows["mean"])
+    assert any(differ), "other vectors align other sentences"
 
 
 def test_rows_train_and_their_card_is_the_pushed_one(align, tmp_path, monkeypatch):

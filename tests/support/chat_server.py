@@ -74,7 +74,7 @@ def model_answer(prompt: str, seed: int) -> str:
             {name: [*section[:-1], sentence(generator)] for name, section in story.items()}
         )
     name = story[0].split()[0]
-    if "Write it anew" in prompt:
+    if "write it anew" in prompt:
         sentences = [f"{name} {sentence(generator)}" for _ in range(4 * len(story))]
     elif "Retell it" in prompt:
         sentences = [
