@@ -31,6 +31,7 @@ from narrative_twins.commands.stories import (
     FILES,
     SUFFIXES,
     StoryFormat,
+    chosen_story,
     count_inputs,
     files_argument,
     is_on_hub,
@@ -171,7 +172,6 @@ class _Sources:
                 yield "standard input" if file == STDIN else printable_name(file), self._rows(file)
 
     def _rows(self, file: str) -> Iterator[Any]:
-        is_table = self.form.input_format == "csv" or file.lower().endswith((".csv", ".tsv"))
         for name, content, problem in read_inputs([file], self.form):
             if problem is not None and name in (printable_name(file), "standard input"):
                 # Of the file as a whole: it may be readable next time, so this is not recorded.
@@ -180,22 +180,11 @@ class _Sources:
             elif problem is not None:
                 yield StoryError(problem)
             else:
-                # The columns of CSV are chosen by its reader.
-                yield content if is_table else self._chosen(content)
+                yield content
 
-    def _chosen(self, content: Any) -> Any:
-        """The story in the chosen column of a row, with the id of the row; by default the row."""
-        column = self.form.column
-        if column is None:
-            return content
-        if not isinstance(content, Mapping) or column not in content:
-            columns = ", ".join(map(str, content)) if isinstance(content, Mapping) else "no columns"
-            return StoryError(
-                f"the row has no column {column!r} (it has {columns[:500]}); name one of them with"
-                " --column"
-            )
-        story = content[column]
-        return {"id": content.get("id"), "text" if isinstance(story, str) else "sentences": story}
+    def _chosen(self, row: Any) -> Any:
+        _, content, problem = chosen_story("", row, self.form.column)
+        return content if problem is None else StoryError(problem)
 
 
 def _on_hub(name: str) -> Mapping[str, Any]:

@@ -27,6 +27,7 @@ from narrative_twins.stories.reading import (
     input_formats,
     read_stories,
     story_digest,
+    story_in_column,
 )
 from narrative_twins.stories.sentences import SPLITTERS, Splitter
 from narrative_twins.stories.story import Story, StoryError
@@ -61,7 +62,7 @@ class StoryFormat:
 
     Attributes:
         input_format: the format of the files.
-        column: the column of the stories in tables, see `read_table`.
+        column: the column of the stories in tables and other rows, see `read_stories`.
         score_headings: whether headings are sentences.
     """
 
@@ -86,7 +87,7 @@ story_options = option_group(
             "help": "Format of the files (default: by their suffixes).",
         },
         "column": valued(
-            "NAME", "Column of the stories in tables (default: text, story or a similar name)."
+            "NAME", "Column or key of the stories in rows (default: text, story or a similar name)."
         ),
         "score_headings": {
             "is_flag": True,
@@ -209,7 +210,7 @@ def read_inputs(paths: Sequence[str], form: StoryFormat = StoryFormat()) -> Iter
     paths = files_of(paths, SUFFIXES)
     for path in paths:
         if form.input_format == "auto" and has_rows(path):
-            yield from _rows(path)
+            yield from _rows(path, form.column)
         else:
             yield from read_stories(
                 [path], form.input_format, named=len(paths) > 1, column=form.column
@@ -234,7 +235,7 @@ def count_inputs(paths: Sequence[str], input_format: str = "auto") -> int:
         return 0
 
 
-def _rows(path: str) -> Iterator[Document]:
+def _rows(path: str, column: str | None) -> Iterator[Document]:
     from narrative_twins.data.records import read_records
     from narrative_twins.data.rows import RowError
     from narrative_twins.data.sources import source_files
@@ -243,12 +244,20 @@ def _rows(path: str) -> Iterator[Document]:
         for files in source_files(path).values():
             for file in files:
                 for record in read_records(file):
-                    yield Document(printable_name(record.where), record.row)
+                    yield chosen_story(printable_name(record.where), record.row, column)
     except RowError as error:
         yield Document(printable_name(error.where), None, error.problem)
     except (OSError, ValueError) as error:
         problem = f"can't be loaded: {' '.join(str(error).split())}"
         yield Document(printable_name(path), None, problem)
+
+
+def chosen_story(name: str, row: Any, column: str | None) -> Document:
+    """The story in a column of a row called `name`, see `story_in_column`."""
+    try:
+        return Document(name, story_in_column(row, column))
+    except ValueError as error:
+        return Document(name, None, str(error))
 
 
 def has_rows(path: str) -> bool:

@@ -91,7 +91,8 @@ def read_stories(
         input_format: the format; `"auto"` selects it by suffix, text if that is unknown. Standard
             input is JSON Lines if its first non-blank line starts with `{` or is a JSON list.
         named: whether a text or book gets the file name as id; None if there are several files.
-        column: the column of the stories in tables; default the only one, or one of `TEXT_COLUMNS`.
+        column: the column (in JSON the key) of the stories; default in tables the only one, or one
+            of `TEXT_COLUMNS`.
     """
     paths = files_of(paths)
     named = len(paths) > 1 if named is None else named
@@ -159,12 +160,14 @@ def stories_in(
     elif input_format == "jsonl":
         for number, line in enumerate(cut_lines(file), start=1):
             if line.strip(_BLANK):
-                yield _document(f"{name}, line {number}", _json_line, line)
+                yield _document(f"{name}, line {number}", _json_row, line, column)
     elif input_format == "json":
         document = _document(name, read_json, file)
         if isinstance(document.content, list):
             for at, item in enumerate(document.content):
-                yield Document(f"{name}, item {at}", item)
+                yield _document(f"{name}, item {at}", story_in_column, item, column)
+        elif document.problem is None:
+            yield _document(name, story_in_column, document.content, column)
         else:
             yield document
     else:
@@ -230,6 +233,22 @@ def read_roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
         " ".join((row.get(name) or "").split()) for name in ("storytitle", *ROC_SENTENCES)
     )
     return {"id": row["storyid"] or None, "title": title or None, "sentences": sentences}
+
+
+def story_in_column(row: Any, column: str | None) -> Any:
+    """The story in a column of a row, with the id of the row; None for the row itself. Raises a
+    `ValueError` if the row has no such column."""
+    if column is None:
+        return row
+    if not isinstance(row, Mapping) or column not in row:
+        columns = ", ".join(map(str, row)) if isinstance(row, Mapping) else "no columns"
+        raise ValueError(
+            f"the row has no column {column!r} (it has {columns[:500]}); name one of them with"
+            " --column"
+        )
+    if (story := row[column]) is None:
+        raise ValueError(f"the row has nothing in the column {column!r}")
+    return {"id": row.get("id"), "text" if isinstance(story, str) else "sentences": story}
 
 
 def story_digest(
@@ -305,6 +324,10 @@ def _story_of_row(row: dict[str, Any], column: str | None) -> dict[str, Any]:
     if row[column] is None:
         raise ValueError(f"the row ends before the column {column!r}")
     return {"id": row.get("id") or None, "text": row[column]}
+
+
+def _json_row(line: bytes, column: str | None) -> Any:
+    return story_in_column(_json_line(line), column)
 
 
 def _json_line(line: bytes) -> Any:

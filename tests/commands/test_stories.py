@@ -52,6 +52,26 @@ def test_each_row_is_a_story(score, parquet, tmp_path):
         assert (tmp_path / "scores.jsonl").read_text() == done.out
 
 
+def test_the_column_of_the_stories(score, parquet, tmp_path):
+    """Of any rows; a text has none."""
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (tmp_path / "rows.json").write_text(json.dumps(ROWS))
+    (tmp_path / "row.json").write_text(json.dumps(ROWS[0]))
+    for path, name in (
+        (parquet, "row 1, id 'b'"),
+        (tmp_path / "rows.jsonl", "line 2"),
+        (tmp_path / "rows.json", "item 1"),
+    ):
+        done = score(path, "--column", "twin")
+        found = [(row["id"], row["sentences"]) for row in done.rows]
+        assert found == [("a", ["She hurried."]), ("c", ["Nothing."])]
+        assert f"{path}, {name}: the row has nothing in the column 'twin'" in done.err
+        done = score(path, "--column", "plot")
+        assert done.code == 1 and "has no column 'plot' (it has id, story, text, twin)" in done.err
+    (row,) = score(tmp_path / "row.json", "--column", "twin").rows
+    assert row["sentences"] == ["She hurried."]
+
+
 def test_files_that_can_not_be_read(score, parquet, tmp_path):
     (tmp_path / "damaged.parquet").write_bytes(b"PAR1 and no more")
     done = score(tmp_path / "damaged.parquet", tmp_path / "none.parquet", parquet)
@@ -91,3 +111,6 @@ def test_data_sets_on_the_hub(hub, parquet, bert_folder, tmp_path):
     assert (done.code, sorted(ids)) == (1, ["a", "b", "d", "t", "t"])
     assert "row 2, id 'c': the mapping has no 'sentences'" in done.err
     assert "somebody/none: can't be loaded: 'somebody/none' is not a local path" in done.err
+    options = ("--model", bert_folder, "--format", "jsonl", "--column", "twin")
+    done = run("score", "hf://datasets/somebody/stories/train.parquet", *options)
+    assert [row["sentences"] for row in done.rows] == [["She hurried."], ["Nothing."]]
