@@ -5,8 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Where no bytecode is written, each process of the tests compiles torch and transformers again,
+# which takes longer than most tests. Here it is written, to a folder of the environment.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = os.path.join(sys.prefix, "bytecode")
 # The models are so small that several threads would only wait for each other, here and in processes
 # of tests.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -19,6 +25,7 @@ from narrative_twins import StoryEncoder  # noqa: E402
 
 from support.hub import hub as hub  # noqa: E402
 from support.models import encoder_of, small  # noqa: E402
+from support.processes import warm_processes as warm_processes  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -31,6 +38,14 @@ settings.load_profile("tests")
 # Shells start background jobs with Ctrl-C ignored, which the processes of tests would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start modules with slow tests first, so that no worker ends with one while the others have
+    nothing to do. This is after pytest-randomly has mixed them."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_collection_finish() -> None:

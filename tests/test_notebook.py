@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
-
-from support.processes import run_python
 
 nbformat = pytest.importorskip(
     "nbformat", reason="Jupyter is not installed: pip install narrative_twins[dev]"
@@ -39,9 +36,10 @@ def printed(cell) -> list[str]:
 
 @pytest.mark.slow
 def test_the_notebook_runs_and_has_its_outputs(tmp_path):
+    from support.notebook import execute
+
     out = tmp_path / "executed.ipynb"
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "HF_HUB_OFFLINE": "1"}
-    run_python("-m", "support.notebook", out, env=environment, cwd=tmp_path)
+    execute(out)
     stored, found = code_cells(NOTEBOOK), code_cells(out)
     assert [cell.execution_count for cell in stored] == [*range(1, len(stored) + 1)], (
         "run make notebook"

@@ -7,10 +7,9 @@ import re
 import pytest
 
 from narrative_twins.commands.cli import DATA, MAKE, command_line
-from narrative_twins.salience.operations import OPERATIONS
 
 from support.command import run
-from support.processes import COMMAND, run_command, run_python
+from support.processes import run_python
 
 COMMANDS = [
     *([name] for name in command_line.lazy),
@@ -86,12 +85,6 @@ def test_nothing_is_read_from_a_terminal():
         assert done.code == 2 and "name a file, or - for standard input" in done.err
 
 
-@pytest.mark.slow
-def test_the_installed_command(tmp_path):
-    """With the default encoder, in a process of its own; and as a module."""
-    (tmp_path / "omar.txt").write_text("Omar cleaned the windows. A man cried at his desk.")
-    done = run_command(COMMAND, "score", "omar.txt", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert all(name in done.stdout for name in OPERATIONS) and "★" in done.stdout
-    assert "A man cried" in done.stdout and "omar" not in done.stderr
+def test_it_runs_as_a_module():
+    """The installed command runs in tests/test_docs.py."""
     assert run_python("-m", "narrative_twins", "--version") == run("--version").out

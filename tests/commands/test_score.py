@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import shutil
 import signal
-import subprocess
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from narrative_twins import score_stories
 from narrative_twins.files import AtomicFile
 
 from support.command import run
-from support.processes import COMMAND, LIMIT, started, wait_until
+from support.processes import wait_until
 
 OMAR = (
     "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam."
@@ -282,19 +283,19 @@ def test_input_and_the_output_of_another_run_are_never_overwritten(score, story,
     assert score(story, "-o", out).code == 0
 
 
-@pytest.mark.slow
-def test_ctrl_c_leaves_no_incomplete_line(bert_folder, tmp_path):
+def test_ctrl_c_leaves_no_incomplete_line(score, tmp_path):
     source = numbered(tmp_path / "in.jsonl", range(20_000))
     out, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
-    command = [COMMAND, "score", source, "--model", bert_folder, "-o", out, "--batch-size", 1]
-    with started(*command, stderr=subprocess.PIPE) as process:
-        wait_until(lambda: part.exists() and part.read_text().count("\n") > 20, process)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=LIMIT)
-    assert process.returncode == 130, err
-    assert "interrupted" in err and "Traceback" not in err and not out.exists()
+
+    def interrupt():
+        wait_until(lambda: part.exists() and part.read_text().count("\n") > 20)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    done = score(source, "-o", out, "--batch-size", 1)
+    assert done.code == 130 and "interrupted" in done.err and "Traceback" not in done.err
     assert all(len(json.loads(line)["sentences"]) == 2 for line in part.open())
-    assert "continue with --resume" in err
+    assert "continue with --resume" in done.err and not out.exists()
 
 
 def test_report(bert_folder, stories, tmp_path):

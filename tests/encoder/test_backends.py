@@ -24,7 +24,7 @@ from support.processes import run_python
 
 STORIES = [
     {"sentences": SENTENCES[:5]},
-    {"sentences": SENTENCES[2:7] * 12},
+    {"sentences": SENTENCES[2:7] * 3},
     {"sentences": [SENTENCES[0]]},
     {"sentences": SENTENCES[:6], "windows": 2},
 ]

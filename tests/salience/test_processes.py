@@ -47,7 +47,7 @@ def assert_same(found, expected):
 
 
 @pytest.mark.slow
-def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog):
+def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog, warm_processes):
     stories = [*TEXTS, {"id": "long", "text": LONG}, "", TALE, {"sentences": 3}, *TEXTS]
     found = {}
     for processes in (1, 2):

@@ -1,16 +1,11 @@
-"""Commands that write, on disks that can't be written: for `tests/commands/test_disks.py`.
-
-    unshare -m python -m support.disks FOLDER MODEL
-
-prints a JSON list with the outcome of each command on each kind of disk, or nothing where nothing
-can be mounted. All run in one process, which mounts a small disk in memory for each and unmounts
-it.
-"""
+"""Commands that write, on disks that can't be written: for `tests/commands/test_disks.py`. All run
+in a copy of the process of the tests with mounts of its own, which mounts a small disk in memory for
+each and unmounts it."""
 
 from __future__ import annotations
 
+import ctypes
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +14,7 @@ from typing import NamedTuple
 from support.chat_server import Model, serving
 from support.command import run
 from support.models import SENTENCES
-from support.processes import run_command
+from support.processes import run_command, run_in_copy
 from support.recognizers import save_pipeline
 
 DISKS = {"full": 0, "nearly full": 2, "read-only": None}
@@ -130,19 +125,26 @@ def is_complete(path: Path) -> bool:
         return False
 
 
-def main() -> None:
-    folder, model = Path(sys.argv[1]), sys.argv[2]
-    disk = folder / "probe"
-    disk.mkdir()
-    try:
-        with mounted(disk, 0):
-            pass
-    except OSError:
-        return
-    write_inputs(folder, model)
-    found = list(outcomes(folder, model))
-    print(json.dumps([outcome._asdict() for outcome in found]))
+def all_outcomes(folder: Path, model: str) -> list[Outcome] | None:
+    """The outcome of each command on each kind of disk; None where nothing can be mounted."""
+    file = folder / "outcomes.json"
 
+    def work() -> None:
+        disk = folder / "probe"
+        disk.mkdir()
+        try:
+            # Mounts of this process alone (CLONE_NEWNS), as `unshare --mount` has them.
+            if ctypes.CDLL(None).unshare(0x20000):
+                raise OSError("no mounts of its own")
+            _run("mount", "--make-rprivate", "/")
+            with mounted(disk, 0):
+                pass
+        except OSError:
+            file.write_text("null")
+            return
+        write_inputs(folder, model)
+        file.write_text(json.dumps(list(outcomes(folder, model))))
 
-if __name__ == "__main__":
-    main()
+    assert run_in_copy(work) == 0
+    found = json.loads(file.read_text())
+    return None if found is None else [Outcome(*values) for values in found]

@@ -8,10 +8,12 @@ groups.
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import os
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 LIMIT = 900
 """Seconds to wait for anything. No step takes nearly as long, even on a busy machine; only failures
@@ -79,6 +82,8 @@ def run_in_copy(work: Callable[[], object]) -> int:
         try:
             work()
             os._exit(0)
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -106,6 +111,17 @@ def killed_at(step: int, torn: bool, work: Callable[[], object]) -> bool:
     code = run_in_copy(run)
     assert code in (0, 9), "the function failed"
     return code == 9
+
+
+@pytest.fixture
+def warm_processes(monkeypatch) -> None:
+    """Processes that multiprocessing starts are forked from one that has imported what scoring
+    needs, which takes each of them seconds otherwise."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        ["narrative_twins.encoder.loading", "transformers.models.bert.modeling_bert"]
+    )
+    monkeypatch.setattr(multiprocessing, "get_context", lambda method: context)
 
 
 def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str] | None = None) -> None:

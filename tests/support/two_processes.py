@@ -1,15 +1,22 @@
-"""What each of two processes in test_two_processes.py runs: the script of torchrun. It reads
-`settings.pt` in a folder, and saves what it finds as `found-RANK.pt`."""
+"""What each of two processes in test_two_processes.py runs. It reads `settings.pt` in a folder, and
+saves what it finds as `found-RANK.pt`.
+
+    python -m support.two_processes FOLDER
+
+starts them with the environment that torchrun gives them, as copies of one process, so that their
+imports are made once."""
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.multiprocessing
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from torch.nn.parallel import DistributedDataParallel
@@ -93,7 +100,11 @@ def run_and_resume(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {"batches": batches, "weights": trainer.model.state_dict()}
 
 
-def main(folder: Path) -> None:
+def work(rank: int, folder: Path, port: int) -> None:
+    """What one process does."""
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
+    place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in place.items()})
     settings = torch.load(folder / "settings.pt")
     dist.init_process_group("gloo")
     found = {
@@ -121,11 +132,15 @@ def run_two(folder: Path) -> list[dict[str, Any]]:
         "GLOO_SOCKET_IFNAME": "lo",
         "CUDA_VISIBLE_DEVICES": "",
     }
-    launch = "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"
-    run_python(*launch, __file__, folder, env=environment)
+    run_python("-m", "support.two_processes", folder, env=environment)
     return [torch.load(folder / f"found-{rank}.pt") for rank in (0, 1)]
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main(Path(sys.argv[1]))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    # The copies are made before torch starts threads.
+    torch.multiprocessing.start_processes(
+        work, args=(Path(sys.argv[1]), port), nprocs=2, start_method="fork"
+    )
