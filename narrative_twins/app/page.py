@@ -180,7 +180,7 @@ class Page:
                 **self.extract(token, SHARE),
             }
         operation = result.primary_operation
-        k = len(marked(result, operation))  # as many as are underlined
+        k = max(1, len(marked(result, operation)))  # as many as are underlined
         return parts | {
             "status": part("status", " ".join([f"{result.extent}.", *result.notes])),
             "operation": {"choices": list(result.scores), "value": operation},
@@ -213,7 +213,7 @@ def shaded_text(result: StorySalience, operation: str) -> str:
     dark pages in the variables `--light` and `--dark`, for a style sheet to show. The tab key
     reaches the first sentence only; a script moves the focus from there."""
     text, end, sentences = displayed(result.story.text), 0, []
-    scores, top = result.compared(operation), marked(result, operation)
+    scores, top = result.shaded(operation), marked(result, operation)
     light, dark = shades(scores), shades(scores, PALE_DARK, STRONG_DARK)
     descriptions = result.descriptions(operation)
     for i, (start, stop) in enumerate(result.spans):

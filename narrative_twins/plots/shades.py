@@ -31,16 +31,16 @@ def hex_color(colour: Colour) -> str:
 
 def shares(scores: list[float]) -> NDArray[np.float64]:
     """The scores scaled to 0 for the lowest of the story and 1 for the highest; all 0 if they are
-    equal."""
+    equal. What is NaN, since it can't be compared, stays NaN."""
     values = np.asarray(scores, np.float64)
-    spread = np.ptp(values)
-    return (values - values.min()) / spread if spread > 0 else np.zeros_like(values)
+    low, high = (edge(values, initial=np.nan) for edge in (np.fmin.reduce, np.fmax.reduce))
+    return (values - low) / (high - low if high > low else 1.0)
 
 
 def shades(scores: list[float], pale: Colour = PALE, strong: Colour = STRONG) -> list[Colour]:
-    """The background colour of each score: `pale` for the lowest of the story, `strong` for the
-    highest."""
-    share = shares(scores)
+    """The background colour of each score: `pale` for the lowest of the story and for NaN,
+    `strong` for the highest."""
+    share = np.nan_to_num(shares(scores))
     colours = np.outer(1 - share, pale) + np.outer(share, strong)
     return [(int(red), int(green), int(blue)) for red, green, blue in np.rint(colours)]
 

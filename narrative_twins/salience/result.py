@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 PRIMARY_OPERATION = "summarization"
 """The default operation when only one is shown: it agrees best with human annotators."""
 
+_MARKED = 1 / 5
+"""The share of the sentences that is marked, and in an extract by default."""
 _MAX_GAP = 1_000_000
 """Characters between two sentences of a saved result. The text between sentences is not in the
 data, and its place is filled."""
@@ -67,6 +69,27 @@ class Scored:
         compared: list[float] = OPERATIONS[name].compared(np.array(scores), self.windows).tolist()
         return compared
 
+    @property
+    def is_comparable(self) -> bool:
+        """Whether a unit has others in its window."""
+        return any(hi - lo > 1 for lo, hi in self.windows)
+
+    def shaded(self, operation: str | None = None) -> list[float]:
+        """The values of `compared` that bars and shades show; NaN for a unit that is alone in its
+        window, where there is nothing to compare it with."""
+        alone = {lo for lo, hi in self.windows if hi - lo == 1}
+        values = self.compared(operation)
+        return [math.nan if i in alone else value for i, value in enumerate(values)]
+
+    def marked(self, operation: str | None = None, k: int | None = None) -> list[int]:
+        """The indices of the units that stars and labels mark, most salient first: of those that
+        are not alone in their window the k most salient, by default a fifth."""
+        if k is not None and k < 0:
+            raise ValueError(f"top({k}): the number can't be negative")
+        values = self.shaded(operation)
+        found = [i for i in self.highest(len(values), operation) if not math.isnan(values[i])]
+        return found[: extract_length(len(found), k, None, default=_MARKED)]
+
     def rank(self, operation: str | None = None) -> list[int]:
         """The rank of each unit in order by `compared`: 1 is the most salient, equal values share a
         rank."""
@@ -100,8 +123,9 @@ class Scored:
         scores = {name: self.scores_of(name) for name in (self.scores if names is None else names)}
         if not scores:
             raise ValueError("no operation to plot; name a scored operation, or use None for all")
-        labelled = {name: self.highest(top, name) for name in scores}
-        appearance["notes"] = list(dict.fromkeys([*comparisons(scores), *notes]))
+        labelled = {name: self.marked(name, top) for name in scores}
+        compared = comparisons(scores) if self.is_comparable else []
+        appearance["notes"] = list(dict.fromkeys([*compared, *notes]))
         figure = salience_figure(texts, self.windows, scores, labelled, width=width, **appearance)
         if path is not None:
             save_figure(figure, path)
@@ -207,16 +231,15 @@ class StorySalience(Scored):
         name = self.primary_operation
         edges = zip(self.spans, self.spans[1:], strict=False)
         gaps = [self.story.text[end:start] for (_, end), (start, _) in edges]
-        legend = (
-            f"Shaded by {name}; bold: the most salient fifth. Point at a sentence for its scores."
-        )
+        shades = f"Shaded by {name}; bold: the most salient fifth. " if self.is_comparable else ""
+        legend = f"{shades}Point at a sentence for its scores."
         return shaded_cell(
             self.sentences,
-            self.compared(name),
+            self.shaded(name),
             self.descriptions(name),
             title=self.title,
             notes=[legend, *self.notes_on([name])],
-            strong=[sentence.index for sentence in self.extract()],
+            strong=self.marked(name),
             paragraphs=[i for i, gap in enumerate(gaps, start=1) if _PARAGRAPH.search(gap)],
         )
 
@@ -258,9 +281,14 @@ class StorySalience(Scored):
 
     @property
     def notes(self) -> list[str]:
-        """Notes to show with the scores, if they are approximate or the story was truncated; one
-        sentence each."""
+        """Notes to show with the scores, if sentences have nothing to be compared with, the scores
+        are approximate or the story was truncated; one sentence each."""
         notes = []
+        if any(hi - lo == 1 for lo, hi in self.windows):
+            what = "story" if len(self) == 1 else "window"
+            notes.append(
+                f"A {what} of one sentence has nothing to compare it with, so no star and no bar."
+            )
         if self.approximate is not None:
             notes.append(f"The scores are approximate ({self.approximate}).")
         if self.truncated:
@@ -270,7 +298,7 @@ class StorySalience(Scored):
     def notes_on(self, operations: Iterable[str]) -> list[str]:
         """`notes`, after those on how scores of these operations are compared; one sentence
         each."""
-        return [*comparisons(operations), *self.notes]
+        return [*(comparisons(operations) if self.is_comparable else []), *self.notes]
 
     def top(self, k: int, operation: str | None = None) -> list[SalientSentence]:
         """The k most salient sentences (all if there are fewer) with their scores, most salient
@@ -295,7 +323,7 @@ class StorySalience(Scored):
             ValueError: both `k` and `share` are given, one of them is out of range, or the
                 operation was not scored.
         """
-        count = extract_length(len(self), k, share, default=1 / 5)
+        count = extract_length(len(self), k, share, default=_MARKED)
         return Extract(sorted(self.top(count, operation), key=lambda sentence: sentence.index))
 
     def descriptions(self, operation: str | None = None) -> list[str]:

@@ -57,7 +57,9 @@ def plot_stories(
     for result in results:
         operation = operation or result.primary_operation
         names.append(shortened(result.name, 80, both_ends=True))
-        rows.append(array("f", shares(result.compared(operation))))
+        values = shares(result.shaded(operation))
+        # Blank if nothing in the story can be compared.
+        rows.append(array("f", np.nan_to_num(values) if result.is_comparable else values))
     if not rows:
         raise ValueError("there is no story to plot")
     # Inches.

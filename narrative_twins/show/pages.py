@@ -100,7 +100,7 @@ def section(
             # An excerpt of the most salient sentences has no headings.
             headings={} if sum(map(len, windows.values())) < len(result) else _headings(result),
             meanings={name: OPERATIONS[name].meaning for name in names if name in OPERATIONS},
-            colours={name: list(map(hex_color, shades(result.compared(name)))) for name in names},
+            colours={name: list(map(hex_color, shades(result.shaded(name)))) for name in names},
             stars={name: marked(result, name) for name in names},
             mark=MARK,
             caption=caption(result),

@@ -3,6 +3,7 @@ figures."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from rich import box
@@ -38,8 +39,8 @@ def in_encoding(text: str, encoding: str) -> str:
 
 
 def marked(result: StorySalience, operation: str) -> set[int]:
-    """The indices of the most salient fifth of the sentences by an operation, at least one."""
-    return {sentence.index for sentence in result.extract(operation=operation)}
+    """The indices of the sentences that have a star by an operation, see `Scored.marked`."""
+    return set(result.marked(operation))
 
 
 def shown_windows(result: StorySalience, top: int | None) -> dict[str, list[int]]:
@@ -59,12 +60,12 @@ def caption(result: StorySalience) -> str:
         f"{MARK} the most salient fifth by each operation; bars and shades go from the lowest score"
         f" of the story to the highest; sentences are highlighted by {result.primary_operation}."
     )
-    return " ".join([legend, *result.notes_on(result.scores)])
+    return " ".join([legend] * result.is_comparable + result.notes_on(result.scores))
 
 
 def bars_of(values: list[float]) -> list[str]:
-    """A bar for each value, from the lowest of them to the highest."""
-    return [BARS[round(share * 7)] for share in shares(values)]
+    """A bar for each value, from the lowest of them to the highest; none for NaN."""
+    return [" " if math.isnan(share) else BARS[round(share * 7)] for share in shares(values)]
 
 
 def to_table(result: StorySalience, top: int | None = None) -> Table:
@@ -83,7 +84,7 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
     table.caption = caption(result)
     table.title_justify = table.caption_justify = "left"
     stars = {name: marked(result, name) for name in result.scores}
-    bars = {name: bars_of(result.compared(name)) for name in result.scores}
+    bars = {name: bars_of(result.shaded(name)) for name in result.scores}
     ranks, main = result.rank(), stars[result.primary_operation]
     for heading, indices in shown_windows(result, top).items():
         if len(result.windows) > 1:
@@ -125,7 +126,10 @@ def book_text(result: BookSalience, top: int = TOP, console: Console | None = No
             console.print(Text(one_line(chapter.name), _BOLD), soft_wrap=True)
             console.print(_salient(chapter, result.shading["sentence"], top))
         console.print()
-        console.print("Bars go from the lowest to the highest of the units that are compared.")
+        console.print(
+            "Bars go from the lowest to the highest of the units that are compared; one alone has"
+            " none."
+        )
         for note in result.notes:
             console.print(Text(note))
     # Lines are padded to the width of the console.
@@ -148,7 +152,7 @@ def _with_bars(units: Sequence[Unit], names: Sequence[str]) -> Iterator[list[str
     """The scores of each of some units that are compared, by the operations in `names`, each with
     a bar; empty if it was not scored."""
     scored = UnitScores(units)
-    bars = {name: bars_of(scored.compared(name)) for name in scored.scores}
+    bars = {name: bars_of(scored.shaded(name)) for name in scored.scores}
     for i in range(len(units)):
         yield [
             f"{scored.scores[name][i]:.3f} {bars[name][i]}" if name in bars else ""

@@ -47,7 +47,9 @@ def test_curves_have_all_scores(windows, top):
         assert ends == [hi for _, hi in result.windows[:-1]], "lines end at window borders"
         assert [x[0] for x, _ in lines_of(axes, "border")] == [hi + 0.5 for hi in ends]
         shown = {(int(x[0]) - 1, y[0]) for x, y in lines_of(axes, "labelled")}
-        best = result.top(min(top, 10), name)
+        windows = {i: hi - lo for lo, hi in result.windows for i in range(lo, hi)}
+        comparable = [each for each in result.top(len(result), name) if windows[each.index] > 1]
+        best = comparable[: min(top, 10)]
         assert shown == {(sentence.index, sentence.score) for sentence in best}
         assert {text.get_text() for text in axes.texts} == {str(i + 1) for i, _ in shown}
 
@@ -155,7 +157,7 @@ def test_heat_maps_have_one_row_per_story():
     assert names == [result.name for result in results]
     cells = axes.images[0].get_array()
     assert cells.shape == (4, 240)
-    assert set(cells[0]) == {0}, "the only score is not shaded"
+    assert np.ma.getmaskarray(cells)[0].all(), "the only score is not shaded"
     first = float(np.argmax(results[1].scores["deletion"]) == 0)
     assert cells[1].round().tolist() == [first] * 120 + [1 - first] * 120
     assert int(np.argmax(cells[2])) * 7 // 240 == np.argmax(results[2].scores["deletion"])

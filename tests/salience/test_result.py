@@ -202,8 +202,9 @@ def test_a_result_shows_its_story():
     assert found.spans[0][0]["title"] == title
     styles = [attributes["style"] for attributes, _ in found.spans]
     assert all(";color:#1b1b1f" in style for style in styles), "dark pages have pale text"
-    assert ["bold" in style for style in styles] == [True, False, False]
-    assert "background:#f29e4c" in styles[0] and "background:#ffffff" in styles[2]
+    assert ["bold" in style for style in styles] == [False, True, False]
+    assert "background:#f29e4c" in styles[1] and "background:#ffffff" in styles[2]
+    assert "background:#ffffff" in styles[0], "it is alone in its window"
     assert page.index("Nadia ran.") < page.index("<br><br>") < page.index("It rained")
     assert "A-1: 3 sentences" in page and "without up to 9 of its tokens" in page
     assert not {"style", "script"} & set(found.tags)

@@ -14,11 +14,12 @@ from matplotlib.image import imread
 from rich.console import Console
 
 from narrative_twins import Story, StorySalience
+from narrative_twins.app.page import shaded_text
 from narrative_twins.commands.cli import main
-from narrative_twins.plots.shades import PALE, PALE_DARK, STRONG, STRONG_DARK, shades
+from narrative_twins.plots.shades import PALE, PALE_DARK, STRONG, STRONG_DARK, hex_color, shades
 from narrative_twins.show.formats import FORMATS, register_format, write_results
 from narrative_twins.show.pages import page_head, to_html
-from narrative_twins.show.terminal import marked, to_table
+from narrative_twins.show.terminal import BARS, MARK, marked, to_table
 
 from support.parsed import Parsed
 from support.results import NASTY, texts_of
@@ -45,9 +46,9 @@ def html_of(*results, **options) -> str:
 
 
 def test_tables_have_every_sentence_and_score():
-    text = rendered(result_of(["Nadia ran.", "It rained.", "Nobody knew."], windows=2))
-    wanted = ["story 1: 3 sentences, 2 windows", "deletion", "summarization", "Nadia ran."]
-    for words in [*wanted, "It rained.", "Nobody knew.", "★ 1.000 █", "★ 0.667 █", "0.000 ▁"]:
+    text = rendered(result_of(["Nadia ran.", "It rained.", "It is.", "Nobody knew."], windows=2))
+    wanted = ["story 1: 4 sentences, 2 windows", "deletion", "summarization", "Nadia ran."]
+    for words in [*wanted, "It rained.", "Nobody knew.", "★ 1.000 █", "★ 0.750 █", "0.000 ▁"]:
         assert words in text
     text = rendered(result_of(["Nadia ran.", "It rained."]), colours=True)
     assert f"48;2;{';'.join(map(str, STRONG))}" in text
@@ -119,7 +120,36 @@ def test_text_has_contrast_on_every_shade():
     assert shades([0.5, 0.5]) == [PALE, PALE]
 
 
-@pytest.mark.parametrize(("n", "stars"), [(1, 1), (8, 2), (35, 7)])
+def test_what_is_alone_in_its_window_has_no_star_no_bar_and_no_shade():
+    """Nothing can be compared there, which a line says."""
+    one, two = result_of(["A."]), result_of(["A.", "B.", "C.", "D."], [1, 2, 1])
+    line = "A {} of one sentence has nothing to compare it with, so no star and no bar."
+    for result, what in ((one, "story"), (two, "window")):
+        for shown in (rendered(result), html_of(result), result._repr_html_(), svg_of(result)):
+            assert line.format(what) in " ".join(unescape(shown).split())
+    assert not any(sign in rendered(one) + html_of(one) for sign in f"{MARK}{BARS}")
+    assert not {"most salient", "Shaded"} & set(re.findall("most salient|Shaded", rendered(one)))
+    assert html_of(one).count(hex_color(PALE)) >= 3 and hex_color(STRONG) not in html_of(one)
+    # The first sentence has the highest summarization, the last the highest deletion.
+    rows = [line.split() for line in rendered(two).splitlines() if re.match(r" \d", line)]
+    assert rows == [
+        ["1", "0.000", "1.000", "A."],
+        ["2", "0.250", "▁", "★", "0.750", "█", "B."],
+        ["3", "★", "0.500", "█", "0.500", "▁", "C."],
+        ["4", "0.750", "0.250", "D."],
+    ]
+    assert two.marked("deletion", 3) == [2, 1]
+    page = shaded_text(two, "summarization")
+    light = re.findall(r"--light:rgb(\(.*?\))", page)
+    assert light == [str(PALE), str(STRONG), str(PALE), str(PALE)] and page.count(" top") == 1
+
+
+def svg_of(result) -> str:
+    """The texts of a plot."""
+    return " ".join(texts_of(b"".join(write_results([result], "svg"))))
+
+
+@pytest.mark.parametrize(("n", "stars"), [(2, 1), (8, 2), (35, 7)])
 def test_the_most_salient_fifth_is_marked(n, stars):
     result = result_of([f"{i}." for i in range(n)])
     assert marked(result, "summarization") == set(range(stars))

@@ -371,7 +371,7 @@ class Contents:
         operation = self.operations.get(units[0].level) if units else None
         if operation is None:
             return [""] * len(units)
-        scores = UnitScores(units, windows).compared(operation)
+        scores = UnitScores(units, windows).shaded(operation)
         light = map(hex_color, shades(scores))
         if self.inline:
             own = f"color:{INK};padding:1px 2px"
