@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from narrative_twins.making.names import (
     GivenNames,
     Kind,
     Mention,
+    Pronoun,
     Span,
     is_pronoun,
     is_title,
@@ -40,12 +41,14 @@ class Entity:
         mentions: its recognized names.
         spans: where its names are, recognized or not, and whether they are in upper case, unlike
             its recognized names.
+        pronouns: the pronouns that its name replaces, and whether they are possessive.
     """
 
     kind: Kind
     parts: set[str] = field(default_factory=set)
     mentions: list[Mention] = field(default_factory=list)
     spans: dict[Span, bool] = field(default_factory=dict)
+    pronouns: dict[Span, bool] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -86,6 +89,21 @@ class Entity:
         self.mentions.append(mention)
         self.spans[mention.span] = False
         self.parts |= set(_words(mention.form)) if self.kind == "person" else {mention.form}
+
+    def written(self, name: str, span: Span) -> str:
+        """A new name as it is written in place of one of its names or pronouns."""
+        if span in self.pronouns:
+            return f"{name}'s" if self.pronouns[span] else name
+        return name.upper() if self.spans[span] else name
+
+
+def add_pronouns(entities: Sequence[Entity], pronouns: Iterable[Pronoun]) -> None:
+    """Add pronouns to the entities that most of their names are of."""
+    entity_of = {span: entity for entity in entities for span in entity.spans}
+    for pronoun in pronouns:
+        named = Counter(entity_of[span] for span in pronoun.names if span in entity_of)
+        if named and pronoun.span not in entity_of:
+            named.most_common(1)[0][0].pronouns[pronoun.span] = pronoun.possessive
 
 
 def entities_of(found: Found, lines: Sequence[str], names: GivenNames) -> list[Entity]:

@@ -35,6 +35,12 @@ _PRONOUNS = frozenset(
     " we us our ours ourselves it its itself they them their theirs themselves who whom whose that"
     " this these those one".split()
 )
+_POSSESSIVES = frozenset("his her its their whose".split())
+_REPLACED = _POSSESSIVES | frozenset("he she it they him them".split())
+"""Pronouns that a name may replace. Those of the first and second person stay, since the verb
+would not fit."""
+NEAR = 8
+"""A pronoun up to so many tokens after the start of the mention before it stays a pronoun."""
 _TITLES: dict[str, Gender | None] = {
     **dict.fromkeys(
         "mrs ms miss mistress madam madame mademoiselle mme mlle señora señorita senora senorita"
@@ -170,12 +176,22 @@ class Mention:
         return " ".join(self.name.casefold().replace("’", "'").split())
 
 
+class Pronoun(NamedTuple):
+    """A pronoun that is far from the mention before it, whether it is possessive, and the names of
+    what it refers to."""
+
+    span: Span
+    possessive: bool
+    names: list[Span]
+
+
 class Found(NamedTuple):
-    """What is recognized in a row: names, and the spans of entities of other kinds, which are not
-    replaced."""
+    """What is recognized in a row: names, the spans of entities of other kinds, which are not
+    replaced, and pronouns that are, see `find_pronouns`."""
 
     mentions: list[Mention]
     others: list[Span]
+    pronouns: list[Pronoun]
 
 
 def find_mentions(documents: Iterable[Any], texts: Sequence[range], lines: Sequence[str]) -> Found:
@@ -187,7 +203,7 @@ def find_mentions(documents: Iterable[Any], texts: Sequence[range], lines: Seque
         texts: the lines of each text.
         lines: all sentences of the row.
     """
-    found = Found([], [])
+    found = Found([], [], [])
     for document, text in zip(documents, texts, strict=True):
         starts = list(accumulate((len(lines[line]) + 1 for line in text), initial=0))
         for entity in document.ents:
@@ -207,7 +223,47 @@ def find_mentions(documents: Iterable[Any], texts: Sequence[range], lines: Seque
                 elif split_words(name) and not _means_pronoun(name):
                     title = title_gender(line, start) if kind == "person" else None
                     found.mentions.append(Mention(Span(number, start, end), name, kind, title))
+        named = {mention.span for mention in found.mentions}
+        found.pronouns.extend(find_pronouns(document, starts, text, lines, named))
     return found
+
+
+def find_pronouns(
+    document: Any, starts: Sequence[int], text: range, lines: Sequence[str], named: Collection[Span]
+) -> Iterator[Pronoun]:
+    """The pronouns of a document that stand more than `NEAR` tokens after the start of the mention
+    before them, or before all others, if the pipeline finds coreference: `doc._.coref_clusters`,
+    for each cluster a list of `(start, end)` in characters, as of the component `fastcoref`.
+
+    Args:
+        document: of the text.
+        starts: where each line of the text begins in the document.
+        text: the lines of the text.
+        lines: all sentences of the row.
+        named: the spans of names.
+    """
+    for cluster in getattr(getattr(document, "_", None), "coref_clusters", None) or ():
+        pronouns, names, before = list[tuple[Span, bool]](), list[Span](), None
+        for first, last in sorted(cluster):
+            at = bisect_right(starts, first) - 1
+            start, end = first - starts[at], last - starts[at]
+            tokens = document.char_span(first, last)
+            if tokens is None or end > len(lines[text[at]]):
+                continue
+            is_far = before is None or tokens.start - before > NEAR
+            before = tokens.start
+            number, line = text[at], lines[text[at]]
+            if tokens.text.lower() in _REPLACED:
+                tag = tokens[0].tag_
+                possessive = tag == "PRP$" if tag else tokens.text.lower() in _POSSESSIVES
+                if is_far:
+                    pronouns.append((Span(number, start, end), possessive))
+                continue
+            start, end = _trimmed(line, start, end)
+            spans = (Span(number, at, end) for at in (start, _after_titles(line, start, end)))
+            names += [span for span in spans if span in named][:1]
+        if names:
+            yield from (Pronoun(span, possessive, names) for span, possessive in pronouns)
 
 
 def _after_titles(line: str, start: int, end: int) -> int:

@@ -32,7 +32,7 @@ from narrative_twins.data.rows import (
 )
 from narrative_twins.files import digest_of_files
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making.identities import Entity, entities_of, find_missed
+from narrative_twins.making.identities import Entity, add_pronouns, entities_of, find_missed
 from narrative_twins.making.made import Report, RowsFile, facts_of, public_name, recipe_text
 from narrative_twins.making.names import (
     LOCALE,
@@ -78,9 +78,10 @@ class EntitySubstitution:
     nowhere else in the row; story and distractor (`negative`) keep their texts. Within a text, a
     person gets one given name for first name, surname and full name. Places become `Location A`,
     `Location B` and so on, organizations `Organization A`, other entities `Entity A`, in the order
-    they appear. All other text is kept, pronouns included. A name that the pipeline missed in one
-    place and found in another, in any text of the row, is replaced in both, unless it may be a
-    common word there (see `find_missed`).
+    they appear. All other text is kept; so are pronouns, unless the pipeline finds coreference (see
+    `find_pronouns`), and a pronoun is far from the mention before it. A name that the pipeline
+    missed in one place and found in another, in any text of the row, is replaced in both, unless it
+    may be a common word there (see `find_missed`).
 
     Source: the substitution of the paper on narrative twins, after "Tell me again!" (Hatzel and
     Biemann, 2024).
@@ -150,16 +151,20 @@ class EntitySubstitution:
     def _substituted(self, texts: _Texts, id: str, found: Found) -> Substituted:
         entities = entities_of(found, texts.lines, self.names)
         find_missed(entities, found, texts.lines, self.names)
+        add_pronouns(entities, found.pronouns)
         # An entity that is in both twin sides is replaced in each by a name of its own.
         replaced: list[tuple[list[Span], Entity]] = []
         for side in [TEXT_COLUMNS] if self.same_names else TWIN_SIDES:
             lines = set(chain(*(texts.columns[name] for name in texts.columns if name in side)))
-            spans = (sorted(s for s in entity.spans if s.line in lines) for entity in entities)
+            spans = (
+                sorted(s for s in (*entity.spans, *entity.pronouns) if s.line in lines)
+                for entity in entities
+            )
             its = [pair for pair in zip(spans, entities, strict=True) if pair[0]]
             replaced += sorted(its, key=lambda pair: pair[0][0])
         names = self._new_names([entity for _, entity in replaced], texts.lines, id)
         changes = [
-            (span, name.upper() if entity.spans[span] else name)
+            (span, entity.written(name, span))
             for (spans, entity), name in zip(replaced, names, strict=True)
             for span in spans
         ]

@@ -7,6 +7,7 @@ import copy
 import json
 import re
 from functools import partial
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -361,3 +362,109 @@ def test_published_formats_load_as_before(tmp_path):
             for names in (ENTITIES["PERSON"], ENTITIES["GPE"])
             for name in names
         )
+
+
+NUMBERS = count()
+"""Of components, as a name can be given only once."""
+
+
+@pytest.fixture
+def with_clusters():
+    """A pipeline whose only clusters are all matches of each of the patterns, in the form of the
+    component `fastcoref`."""
+    spacy = pytest.importorskip("spacy")
+    had = spacy.tokens.Doc.has_extension("coref_clusters")
+
+    def pipeline(*patterns, tags=()):
+        def find(document):
+            document._.coref_clusters = [
+                [match.span() for match in re.finditer(pattern, document.text)]
+                for pattern in patterns
+            ]
+            for token in document:
+                token.tag_ = dict(tags).get(token.text, "")
+            return document
+
+        name = f"clusters {next(NUMBERS)}"
+        spacy.Language.component(name, func=find)
+        spacy.tokens.Doc.set_extension("coref_clusters", default=None, force=True)
+        made = spacy.blank("en")
+        patterns_ = [{"label": "PERSON", "pattern": name} for name in ("Anna", "Tom")]
+        made.add_pipe("entity_ruler").add_patterns(patterns_)
+        made.add_pipe(name)
+        return made
+
+    yield pipeline
+    if not had:
+        spacy.tokens.Doc.remove_extension("coref_clusters")
+
+
+ANNA = r"\b(Mrs\. Anna|Anna|[Ss]he|[Hh]ers?|her)\b"
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        # The eighth token after the beginning of the mention is near, the ninth is not.
+        (
+            ["Anna ran home in the rain and so she slept."],
+            ["Ada ran home in the rain and so she slept."],
+        ),
+        (
+            ["Anna ran home in the cold rain and so she slept."],
+            ["Ada ran home in the cold rain and so Ada slept."],
+        ),
+        # A mention that is near makes the next one near, too.
+        (
+            ["Anna ran home in the rain and she slept, and the whole night she dreamt."],
+            ["Ada ran home in the rain and she slept, and the whole night she dreamt."],
+        ),
+        # In another sentence; a possessive pronoun; before the name; after a title.
+        (
+            ["Anna ran home.", "It rained all night on the roof.", "Her bed was wet."],
+            ["Ada ran home.", "It rained all night on the roof.", "Ada's bed was wet."],
+        ),
+        (["When she came, Anna ran."], ["When Ada came, Ada ran."]),
+        (
+            ["Mrs. Anna ran, and then it rained and rained. She slept."],
+            ["Mrs. Ada ran, and then it rained and rained. Ada slept."],
+        ),
+    ],
+)
+def test_pronouns_far_from_a_mention_are_replaced(with_clusters, texts, expected):
+    assert sentences(*texts, pipeline=with_clusters(ANNA)) == expected
+
+
+def test_tags_tell_possessive_pronouns(with_clusters):
+    far = "Anna ran home through the rain and the mud, and nobody saw"
+    pipeline = partial(with_clusters, ANNA)
+    assert sentences(f"{far} her.", pipeline=pipeline(tags={"her": "PRP"}.items())) == [
+        f"{far.replace('Anna', 'Ada')} Ada."
+    ]
+    assert sentences(f"{far} her hat.", pipeline=pipeline(tags={"her": "PRP$"}.items())) == [
+        f"{far.replace('Anna', 'Ada')} Ada's hat."
+    ]
+
+
+def test_pronouns_of_others_stay(with_clusters):
+    """Of somebody whose mention only contains a name, and of somebody without a name; and those of
+    the first person."""
+    pipeline = with_clusters(r"Anna's uncle|[Hh]im\b|I\b", r"the dog|it\b")
+    text = (
+        "Anna's uncle saw the dog and ran away through rain and mud, and it followed him. I fell."
+    )
+    assert sentences(text, pipeline=pipeline) == [text.replace("Anna", "Ada")]
+
+
+def test_pronouns_get_the_name_of_their_text(with_clusters):
+    far = "Anna ran home through the rain and the mud, and there she slept."
+    names = GivenNames({"Ada": 1, "Bea": 1, "Anna": 0}, {"Tom": 0})
+    substitution = EntitySubstitution(with_clusters(ANNA), names)
+    row = {"story": [far], "twin": [far], "negative_twin": [far]}
+    found = substitution(row, "a").row
+    assert found["story"] == [far]
+    written = {name: [far.replace("Anna", name).replace("she", name)] for name in ("Ada", "Bea")}
+    assert [found["twin"], found["negative_twin"]] in [
+        [written["Ada"], written["Bea"]],
+        [written["Bea"], written["Ada"]],
+    ]
