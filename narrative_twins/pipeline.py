@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, Unpack
 from transformers import Pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
 
-from narrative_twins.encoder.adapters import has_adapter
+from narrative_twins.encoder.adapters import has_adapter as has_adapter
 from narrative_twins.encoder.loading import (
     AutoStoryModel,
     default_encoder,
@@ -33,6 +33,13 @@ _ENCODER_OPTIONS = [
     for name, parameter in inspect.signature(StoryEncoder).parameters.items()
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY
 ]
+_INSTEAD = {
+    "truncation": "on_truncation= says what to do with stories that exceed the context",
+    "max_length": "pipeline(..., context_tokens=N) sets how many tokens are read at once",
+    "padding": "texts are padded as needed, or never with pipeline(..., attention='packed')",
+    "top_k": "the result has the method top(k)",
+}
+"""What serves in place of options of other pipelines."""
 
 
 class CountedResults(Iterator[Result]):
@@ -90,22 +97,36 @@ class SaliencePipeline(Pipeline):
     _load_feature_extractor = False
     # Early releases of transformers 5 read it in `save_pretrained` without setting it first.
     modelcard = None
+    model: Any
+    tokenizer: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        encoder_options = {key: kwargs.pop(key) for key in _ENCODER_OPTIONS if key in kwargs}
+        self._encoder_options = {key: kwargs.pop(key) for key in _ENCODER_OPTIONS if key in kwargs}
+        self._encoder: StoryEncoder | None = None
         kwargs.pop("local_files_only", None)  # transformers has used it, but passes it on
         backend = kwargs.pop("backend", "torch")
         super().__init__(*args, **kwargs)
-        if backend == "torch":
-            self.encoder = StoryEncoder(self.model, self.tokenizer, **encoder_options)
-        else:
+        if backend != "torch":
             # `transformers.pipeline` has loaded the model in torch as well, where it comes from is
             # in its name.
             revision = getattr(self.model.config, "_commit_hash", None)
-            options = encoder_options | ({"revision": revision} if revision else {})
-            self.encoder = StoryEncoder.from_pretrained(
+            options = self._encoder_options | ({"revision": revision} if revision else {})
+            self._encoder = StoryEncoder.from_pretrained(
                 self.model.name_or_path, backend=backend, **options
             )
+            self.model = self._encoder.model
+            self.tokenizer = self._encoder.tokenizer.tokenizer
+        _ = self.encoder  # a model that is no encoder is refused now
+
+    @property
+    def encoder(self) -> StoryEncoder:
+        """The encoder of `model` and `tokenizer`. If one of these was assigned, it is another one,
+        with the errors of `StoryEncoder`."""
+        made = self._encoder
+        if made and made.model is self.model and made.tokenizer.tokenizer is self.tokenizer:
+            return made
+        self._encoder = StoryEncoder(self.model, self.tokenizer, **self._encoder_options)
+        return self._encoder
 
     def __call__(self, inputs: Any, **options: Unpack[ScoringOptions]) -> Any:
         """Score one story, a list of stories or any other iterable of stories."""
@@ -141,13 +162,9 @@ class SaliencePipeline(Pipeline):
         return {**self.__dict__, "call_count": 0}
 
     def save_pretrained(self, save_directory: str, **kwargs: Any) -> None:
-        """Save model, tokenizer and pooling as a plain sentence-transformers checkpoint, without
-        code, with a PEFT adapter merged into the weights."""
-        if has_adapter(self.model):
-            self.encoder.save_pretrained(save_directory)
-            return
-        super().save_pretrained(save_directory, **kwargs)
-        self.encoder.save_settings(save_directory)
+        """Save the encoder as `StoryEncoder.save_pretrained` does; `kwargs` are other options for
+        `save_pretrained` of the model."""
+        self.encoder.save_pretrained(save_directory, **kwargs)
 
     def push_to_hub(
         self, repo_id: str, *, commit_message: str | None = None, **options: Any
@@ -183,10 +200,12 @@ class SaliencePipeline(Pipeline):
         options.pop("num_workers", None)
         for name in options:
             if name not in SCORING_OPTIONS:
-                raise TypeError(
-                    f"unknown option {name!r}; a call takes {', '.join(SCORING_OPTIONS)}; options"
-                    f" of from_pretrained are given to pipeline() as model_kwargs={{{name!r}: ...}}"
+                hint = _INSTEAD.get(
+                    name,
+                    f"a call takes {', '.join(SCORING_OPTIONS)}; options of from_pretrained are"
+                    f" given to pipeline() as model_kwargs={{{name!r}: ...}}",
                 )
+                raise TypeError(f"unknown option {name!r}; {hint}")
         checked = checked_options(options)
         return {}, {name: value for name, value in checked.items() if name in options}, {}
 

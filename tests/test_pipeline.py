@@ -9,6 +9,7 @@ import json
 import logging
 import pickle
 import sys
+import warnings
 from itertools import count, islice
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 import torch
 from datasets import Dataset, IterableDataset, disable_progress_bars
 from datasets.fingerprint import Hasher
+from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from tqdm import tqdm
 from transformers import pipeline
@@ -29,6 +31,7 @@ from narrative_twins.encoder.loading import CheckpointError, default_encoder
 from narrative_twins.pipeline import TASK
 
 from support.models import encoder_of, modules
+from support.oracle import Oracle
 from support.processes import run_command
 
 disable_progress_bars()
@@ -109,6 +112,20 @@ def test_invalid_calls(salience):
         salience(STORIES[0], window=5)
     with pytest.raises(TypeError, match="not int"):
         salience(5)
+    with pytest.raises(TypeError, match="not bytes; decode them"):
+        salience(b"Nadia ran.")
+    with pytest.raises(StoryError, match="story 1: .* not bytes; decode them"):
+        salience([b"Nadia ran."])
+
+
+def test_batches_of_a_data_loader_are_not_taken_for_stories(salience):
+    loader = torch.utils.data.DataLoader(TEXTS, batch_size=2)
+    for call in (salience, lambda stories: score_stories(stories, salience.encoder)):
+        with pytest.raises(TypeError, match="a DataLoader has batches .* loader.dataset"):
+            call(loader)
+    # Without batches it has stories.
+    for inputs in (loader.dataset, torch.utils.data.DataLoader(TEXTS, batch_size=None)):
+        assert_same(list(salience(inputs)), salience(TEXTS))
 
 
 class Texts(torch.utils.data.Dataset):
@@ -214,6 +231,20 @@ def test_options_of_loading(options):
     assert attention is None or pipe.model.config._attn_implementation == attention
 
 
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("truncation", "on_truncation="),
+        ("max_length", "context_tokens=N"),
+        ("padding", "attention='packed'"),
+        ("top_k", r"top\(k\)"),
+    ],
+)
+def test_options_of_other_pipelines_have_a_hint_at_what_serves(salience, option, hint):
+    with pytest.raises(TypeError, match=f"unknown option '{option}'; .*{hint}"):
+        salience(TEXTS[0], **{option: 1})
+
+
 def test_unknown_options_are_errors_with_the_way_to_pass_them():
     """Stock pipelines ignore them: their `cache_dir=` has no effect."""
     problem = "unknown option 'cache_dir'.*from_pretrained.* as model_kwargs={'cache_dir': ...}"
@@ -267,6 +298,74 @@ def test_pooling_of_a_checkpoint(bert_folder, salience, tmp_path):
     assert pipeline(TASK, model=str(tmp_path), pooling="mean").encoder.pooling == "mean"
 
 
+# Another model
+
+
+def changed(model):
+    """A copy with other weights."""
+    model = copy.deepcopy(model)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.3 * torch.randn_like(weight))
+    return model
+
+
+def quantized(model):
+    """A copy with products of integers, whose scale depends on all that is in a batch."""
+    with warnings.catch_warnings(action="ignore"):
+        return torch.ao.quantization.quantize_dynamic(copy.deepcopy(model), {torch.nn.Linear})
+
+
+@pytest.mark.parametrize("change", [changed, quantized])
+@pytest.mark.parametrize("is_assigned", [True, False])
+def test_a_model_that_is_given_or_assigned_is_what_scores(change, is_assigned, bert_folder):
+    pipe = pipeline(TASK, model=bert_folder, device="cpu", dtype="float32", context_tokens=100)
+    story = {"sentences": ["Nadia ran.", "The mill burned.", "It was gone."]}
+    before, model, tokenizer = pipe(story)["scores"], change(pipe.model), pipe.tokenizer
+    if is_assigned:
+        pipe.model = model
+        assert pipe.encoder.context_tokens == 100
+    else:
+        pipe = pipeline(TASK, model=model, tokenizer=tokenizer, device="cpu")
+    found = pipe(story)["scores"]
+    expected = Oracle(model, tokenizer).score(story["sentences"], [(0, 3)])
+    for name, scores in expected.items():
+        assert found[name] == pytest.approx(scores, abs=1e-5)
+        assert found[name] != pytest.approx(before[name], abs=1e-4)
+    assert pipe.encoder is pipe.encoder
+
+
+def test_an_assigned_model_and_tokenizer_are_saved(bert_folder, tmp_path):
+    pipe = pipeline(TASK, model=bert_folder, device="cpu", dtype="float32")
+    before = pipe(TEXTS)
+    pipe.model, pipe.tokenizer = encoder_of("modernbert")
+    found = pipe(TEXTS)
+    assert [result["scores"] for result in found] != [result["scores"] for result in before]
+    pipe.save_pretrained(tmp_path)
+    assert_same(pipeline(TASK, model=str(tmp_path), device="cpu", dtype="float32")(TEXTS), found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_assigned", [True, False])
+def test_a_compiled_model_has_few_graphs(is_assigned, bert_folder, tmp_path):
+    pipe = pipeline(TASK, model=bert_folder, device="cpu", dtype="float32")
+    expected, graphs = pipe(TEXTS), []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph
+
+    if is_assigned:
+        pipe.model = torch.compile(pipe.model, backend=backend)
+    else:
+        pipe.model.compile(backend=backend)
+    assert_same([pipe(text) for text in TEXTS], expected)
+    assert pipe.encoder.passes.attention == "padded" and 1 <= len(graphs) <= 4
+    pipe.save_pretrained(tmp_path)
+    assert_same(pipeline(TASK, model=str(tmp_path), device="cpu", dtype="float32")(TEXTS), expected)
+
+
 # Saving and copies
 
 
@@ -276,6 +375,31 @@ def test_saved_and_loaded(salience, tmp_path):
     assert again.tokenizer.get_vocab() == salience.tokenizer.get_vocab()
     assert_same(again(TEXTS), salience(TEXTS))
     assert not list(tmp_path.glob("*.py")), "code would need `trust_remote_code`"
+
+
+def test_weights_are_saved_in_the_dtype_of_their_checkpoint(tmp_path):
+    """`auto` casts them to float32 on a CPU; `checkpoint` is what transformers calls `auto`."""
+    model, tokenizer = encoder_of("bert")
+    for part in (model.bfloat16(), tokenizer):
+        part.save_pretrained(tmp_path / "half")
+
+    def saved(pipe):
+        pipe.save_pretrained(tmp_path / "saved")
+        return load_file(tmp_path / "saved" / "model.safetensors")
+
+    pipe = pipeline(TASK, model=str(tmp_path / "half"), device="cpu")
+    assert pipe.dtype == pipe.encoder.dtype == torch.float32
+    for name, weight in saved(pipe).items():
+        assert torch.equal(weight, model.state_dict()[name]), name
+    assert json.loads((tmp_path / "saved" / "config.json").read_text())["dtype"] == "bfloat16"
+    assert pipe.dtype == torch.float32
+    # Weights that bfloat16 would round.
+    pipe.model.embeddings.word_embeddings.weight.data.add_(1e-4)
+    assert {weight.dtype for weight in saved(pipe).values()} == {torch.float32}
+    for dtype, expected in (("checkpoint", torch.bfloat16), ("float32", torch.float32)):
+        pipe = pipeline(TASK, model=str(tmp_path / "half"), device="cpu", dtype=dtype)
+        assert pipe.dtype == pipe.encoder.dtype == expected
+        assert {weight.dtype for weight in saved(pipe).values()} == {expected}
 
 
 @pytest.fixture

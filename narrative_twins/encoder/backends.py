@@ -4,6 +4,7 @@ which others are added. Needs no torch."""
 from __future__ import annotations
 
 import os
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -122,6 +123,16 @@ class PortableModel(ABC):
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), self.name_or_path, **self._hub), ()
 
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Copy its files to another folder, with the weights for torch, if there are any. Raises
+        OSError."""
+        for file in ("config.json", "model.safetensors", *self.files()):
+            found = find_file(self.name_or_path, file, self._hub)
+            if found is not None:
+                target = Path(folder, file)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(found, target)
+
     def tokenizer(self) -> Any:
         """Its tokenizer; raises OSError if it has no fast one."""
         with loading_errors(self.name_or_path, "the tokenizer of encoder"):
@@ -181,7 +192,7 @@ class OnnxModel(PortableModel):
         import onnxscript  # noqa: F401  # torch would name it only in the middle of its work
         import torch
 
-        dynamic = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+        dynamic = {0: "batch", 1: "sequence"}
         torch.onnx.export(
             model,
             inputs,

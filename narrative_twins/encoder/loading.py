@@ -41,7 +41,7 @@ SAFELY = {"use_safetensors": True, "attn_implementation": None}
 `config.json` names, whose code would run."""
 
 _HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
-_DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
+_DTYPES = ("auto", "checkpoint", "float32", "bfloat16", "float16", "float64")
 _OTHER_MODELS = tuple(
     "albert- bart- bert- camembert- ctrl deberta- distilbert- distilroberta- electra- flaubert gpt"
     " roberta- t5- transfo-xl xlm- xlnet-".split()
@@ -107,8 +107,11 @@ def load_story_model(name: str | Path, **options: Any) -> Any:
     dtype = str(options.get("dtype") or "auto").removeprefix("torch.")
     if dtype not in _DTYPES:
         raise ValueError(
-            f"dtype {dtype!r} is not supported; use 'auto', 'float32', 'bfloat16' or 'float16'"
+            f"dtype {dtype!r} is not supported; use 'auto', 'checkpoint', 'float32', 'bfloat16' or"
+            " 'float16'"
         )
+    if dtype == "checkpoint":
+        options["dtype"] = "auto"  # of transformers
     model = load_model(AutoModel, name, **options)
     model.checkpoint_settings = read_checkpoint_settings(name, **hub_options(options))
     model.precision = "auto" if dtype == "auto" else None

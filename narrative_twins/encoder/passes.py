@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -75,12 +76,14 @@ class ForwardPasses:
         if getattr(model, "precision", None) == "auto":
             if is_cpu and model.dtype in (torch.float16, torch.bfloat16):
                 # On a CPU keeping weights in float32 costs little, and the cast changes no value.
+                model.stored_dtype = model.dtype
                 model.float()
             fast = fast_dtype(self.device)
             if model.dtype == torch.float32 and fast != torch.float32:
                 self._products_dtype = fast
         # The attention that packed texts are read with; None if texts are padded.
         self._attention: str | None = None
+        self._packs_compiled = attention == "packed"
         self._probe(tokenizer, attention)
 
     @property
@@ -99,7 +102,16 @@ class ForwardPasses:
     @property
     def attention(self) -> Attention:
         """The attention in use, `"packed"` or `"padded"`."""
-        return "padded" if self._attention is None else "packed"
+        return "padded" if self._packing is None else "packed"
+
+    @property
+    def _packing(self) -> str | None:
+        """The attention that packed texts are read with; None if texts are padded, as those of a
+        compiled model are: each layout of packed texts would be compiled again."""
+        compiled = getattr(self.model, "_compiled_call_impl", None) or hasattr(
+            self.model, "_orig_mod"
+        )
+        return None if compiled and not self._packs_compiled else self._attention
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -110,7 +122,7 @@ class ForwardPasses:
         with (
             _LOCK,
             torch.inference_mode(),
-            using_attention(self.model, self._attention),
+            using_attention(self.model, self._packing),
             self.products,
         ):
             yield
@@ -118,7 +130,7 @@ class ForwardPasses:
     def states(self, rows: Sequence[Ids]) -> torch.Tensor:
         """Token states of texts, in their order, shape (tokens of all texts, dimensions); call it
         while `running`. Packed texts are fastest if those of equal length are neighbors."""
-        if self._attention is None:
+        if self._packing is None:
             ids, is_token = padded(rows, self._pad_id)
             mask = self._tensor(is_token)
             found = self.model(input_ids=self._tensor(ids), attention_mask=mask).last_hidden_state
@@ -240,6 +252,17 @@ def fast_dtype(device: torch.device) -> torch.dtype:
     kernel, and with it the order of sums, depends on the number of tokens."""
     native = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
     return torch.bfloat16 if native else torch.float32
+
+
+def in_stored_dtype(model: Any) -> Any:
+    """A model with its weights in the dtype of its checkpoint, if `ForwardPasses` cast them to
+    float32 and they have kept their values: a copy; else the model itself."""
+    stored = getattr(model, "stored_dtype", model.dtype)
+    if stored == model.dtype or not all(
+        torch.equal(weight, weight.to(stored).to(weight.dtype)) for weight in model.parameters()
+    ):
+        return model
+    return copy.deepcopy(model).to(stored)
 
 
 def linear_is_convolution(device: torch.device) -> bool:

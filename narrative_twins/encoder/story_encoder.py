@@ -112,9 +112,10 @@ class StoryEncoder:
                 or any `AutoModel` encoder, or of a PEFT adapter of one, which is merged into its
                 base; None for the default.
             device: default the first accelerator, else the CPU.
-            dtype: precision; `"auto"` is float32 on a CPU, where scores then do not depend on what
-                else is in the batch; on CUDA devices with native bfloat16, matrix products in
-                bfloat16 and float32 between them.
+            dtype: precision; `"auto"` is that of the machine, unlike in transformers: float32 on a
+                CPU, where scores then do not depend on what else is in the batch; on CUDA devices
+                with native bfloat16, matrix products in bfloat16 and float32 between them.
+                `"checkpoint"` is that in which the weights are saved.
             pooling, context_tokens, batch_tokens, attention: see `StoryEncoder`.
             backend: `"torch"`, or `"onnx"`, which runs models that `narrative-twins export` makes
                 on a CPU, in float32 and without importing torch; see `PortableModel` for the
@@ -217,23 +218,32 @@ class StoryEncoder:
         """How many tokens are read at once, special tokens included."""
         return self.tokenizer.context_tokens
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Save model, tokenizer and settings as a plain sentence-transformers checkpoint; an
-        adapter of PEFT is merged into the weights that are saved. Raises ValueError if it can't be
-        merged, the folder has an adapter, or the encoder does not run by torch; OSError if the
-        folder can't be written."""
-        if isinstance(self.model, PortableModel):
-            raise ValueError(
-                f"the encoder runs by {self.model.backend}; save the one that it was exported from"
-            )
+    def save_pretrained(self, folder: str | Path, **options: Any) -> None:
+        """Save model, tokenizer and settings as a plain sentence-transformers checkpoint, which
+        needs no code. An adapter of PEFT is merged into the weights that are saved. Weights that
+        were cast to float32 when they were loaded are saved in the dtype of their checkpoint,
+        unless that would change them. Of an exported encoder all files are copied.
+
+        Args:
+            folder: where to save.
+            options: for `save_pretrained` of the model.
+
+        Raises:
+            ValueError: the adapter can't be merged, or the folder has an adapter.
+            OSError: the folder can't be written.
+        """
         # Libraries would apply an adapter there in addition to what is merged into the weights.
         if (Path(folder) / "adapter_config.json").is_file():
             raise ValueError(
                 f"{folder} has an adapter (adapter_config.json); save in another folder"
             )
-        model = merged_copy(self.model) if has_adapter(self.model) else self.model
+        model = self.model
+        if not isinstance(model, PortableModel):
+            from narrative_twins.encoder.passes import in_stored_dtype
+
+            model = in_stored_dtype(merged_copy(model) if has_adapter(model) else model)
         with os_errors(folder):
-            model.save_pretrained(folder)
+            model.save_pretrained(folder, **options)
             self.tokenizer.tokenizer.save_pretrained(folder)
         self.save_settings(folder)
 
@@ -276,25 +286,36 @@ class StoryEncoder:
         return self.tokenizer.tokenize(sentences)
 
     def encode(
-        self, variants: Sequence[Sequence[Chunk]], progress: Callable[[float], None] | None = None
+        self,
+        variants: Sequence[str | Sequence[Chunk]],
+        progress: Callable[[float], None] | None = None,
     ) -> NDArray[np.float32]:
-        """Encode variants; returns one vector each, an array of shape (variants, dimensions),
-        float32.
+        """Encode texts or variants of stories; returns one vector each, an array of shape
+        (variants, dimensions), float32.
 
         Equal chunks pass through the model once, also if different tokens of them are pooled. The
         vector of a variant of several chunks is the mean over all its pooled tokens (with
         first-token pooling, over its chunks).
 
         Args:
-            variants: the chunks of each variant, from `TokenizedStory.chunks`.
+            variants: texts, or the chunks of each variant, from `TokenizedStory.chunks`.
             progress: called after each forward pass with its share of the work; the shares add up
                 to one.
+
+        Raises:
+            TypeError: a single text is given instead of a list.
         """
+        if isinstance(variants, str):
+            raise TypeError("expected a list of texts, not a single one: encode([text])")
+        given = [
+            self.tokenize([variant]).chunks((0,), None) if isinstance(variant, str) else variant
+            for variant in variants
+        ]
         # Dedupe the chunks: token ids -> mask of pooled tokens -> index of the pooled vector.
         unique: dict[bytes, dict[bytes, int]] = {}
         vector_ids: list[int] = []
         count = 0
-        for chunks in variants:
+        for chunks in given:
             for chunk in chunks:
                 masks = unique.setdefault(chunk.ids.tobytes(), {})
                 mask = chunk.pooled.tobytes()
@@ -305,7 +326,7 @@ class StoryEncoder:
         if not vector_ids:
             return np.empty((0, 0), np.float32)
         vectors, weights = self._pooled(unique, progress)
-        sizes = [len(chunks) for chunks in variants]
+        sizes = [len(chunks) for chunks in given]
         if max(sizes) == 1:
             return vectors[vector_ids]
         # Weighted means over the chunks of each variant.

@@ -33,6 +33,7 @@ AUTO_SINGLE = 10
 """`windows="auto"` makes a single window of up to this many sentences."""
 
 _COLUMN = "of a batch of rows pass a single column, such as batch['text'] or batch['story']"
+_DECODE = "decode them: data.decode('utf-8')"
 _EMPTY = "the story is empty; give it at least one sentence"
 _REPR = reprlib.Repr()
 _REPR.maxlevel = 3
@@ -153,8 +154,14 @@ class Story:
 
 def check_stories(stories: Any) -> None:
     """Raise a `TypeError` for input that is a single story or can't contain stories."""
-    if isinstance(stories, (str, bytes, Mapping, Story)):
+    if isinstance(stories, bytes):
+        raise TypeError(f"expected a story or several stories, not bytes; {_DECODE}")
+    if isinstance(stories, (str, Mapping, Story)):
         raise TypeError("expected several stories, not a single one; put it in a list: [story]")
+    if getattr(stories, "batch_sampler", None) is not None:
+        raise TypeError(
+            "a DataLoader has batches of stories, not stories; pass its data set, loader.dataset"
+        )
     if hasattr(stories, "columns") and hasattr(stories, "to_dict"):
         raise TypeError(
             "a table is not a list of stories; pass a column, table['text'], or"
@@ -281,9 +288,9 @@ def _check_id(value: Any) -> str | int | None:
 def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
     """The sentences of a list, and the window sizes if it is a list of lists."""
     if not _is_list(source):
-        raise StoryError(
-            f"a story is a text, a list of sentences or a mapping, not {type(source).__name__}"
-        )
+        hint = f"; {_DECODE}" if isinstance(source, bytes) else ""
+        kind = type(source).__name__
+        raise StoryError(f"a story is a text, a list of sentences or a mapping, not {kind}{hint}")
     sentences, sizes = list(source), None
     if sentences and all(map(_is_list, sentences)):
         sizes = [len(window) for window in sentences]

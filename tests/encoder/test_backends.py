@@ -97,6 +97,10 @@ def test_scores_of_other_kinds_of_models_are_those_of_torch(kind, tmp_path):
 def test_scores_are_those_of_torch(options, exported):
     found = StoryEncoder.from_pretrained(exported, backend="onnx", **options)
     expected = StoryEncoder(*encoder_of("bert"), **options)
+    session = found.model._session
+    for given in session.get_inputs():
+        assert given.shape == ["batch", "sequence"]
+    assert session.get_outputs()[0].shape == ["batch", "sequence", 32]
     assert (found.dtype, found.device.type, found.passes.attention) == ("float32", "cpu", "padded")
     assert_same_scores(score_stories(STORIES, found), score_stories(STORIES, expected))
     if not options:
@@ -131,10 +135,12 @@ def test_another_backend_is_one_class(saved, tmp_path, bert_folder, capsys):
     assert command(["score", str(tmp_path / "story.txt"), *options]) == 0
     (by_command,) = json.loads(capsys.readouterr().out)
     salience = pipeline("narrative-salience", model=str(folder), backend="saved")
-    assert type(salience.encoder.model) is saved
+    assert type(salience.encoder.model) is saved and salience.model is salience.encoder.model
     assert salience.encoder.on_accelerator(1) is salience.encoder
     (expected,) = score_stories([TEXT], small())
-    for found in (by_command["scores"], salience(TEXT)["scores"]):
+    salience.save_pretrained(tmp_path / "again")
+    again = pipeline("narrative-salience", model=str(tmp_path / "again"), backend="saved")
+    for found in (by_command["scores"], salience(TEXT)["scores"], again(TEXT)["scores"]):
         assert found == {
             name: pytest.approx(scores, abs=1e-5) for name, scores in expected.scores.items()
         }
@@ -153,8 +159,12 @@ def test_what_is_missing_or_wrong_is_reported(tmp_path, monkeypatch):
         with pytest.raises(ValueError, match=problem):
             StoryEncoder.from_pretrained(folder, **{"backend": "saved", **options})
     encoder = StoryEncoder.from_pretrained(folder, backend="saved")
-    with pytest.raises(ValueError, match="save the one that it was exported from"):
-        encoder.save_pretrained(tmp_path)
+    encoder.save_pretrained(tmp_path / "copy")
+    names = [
+        sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+        for root in (folder, tmp_path / "copy")
+    ]
+    assert names[0] == names[1]
     with pytest.raises(ValueError, match="export the encoder that it was made from"):
         export_encoder(encoder, tmp_path)
     with pytest.raises(ValueError, match="choose 'torch', 'onnx', 'saved'"):

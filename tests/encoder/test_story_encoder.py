@@ -38,6 +38,12 @@ def vectors_of(encoder: StoryEncoder, texts: list[str]) -> np.ndarray:
     return encoder.encode([encoder.tokenize([text]).chunks((0,), None) for text in texts])
 
 
+def test_texts_have_the_vectors_of_their_chunks(encoder):
+    assert (encoder.encode(TEXTS) == vectors_of(encoder, TEXTS)).all()
+    with pytest.raises(TypeError, match=r"encode\(\[text\]\)"):
+        encoder.encode(TEXTS[0])
+
+
 def assert_same_direction(a, b):
     for x, y in zip(a, b, strict=True):
         assert np.dot(x, y) / np.linalg.norm(x) / np.linalg.norm(y) == pytest.approx(1, abs=1e-6)
