@@ -10,11 +10,13 @@ PYTHON ?= python3
 VENV ?= .venv
 # Research data that can't be redistributed, for `make encoder`, `make parity` and `make figures`.
 DATA ?= ../shared/data
-# The trained runs, the data and the folder of `make tables`; SMOKE=1 makes it a smoke test.
+# The trained runs, the data and the folder of `make tables`; SHOW="FIGURE STORY ..." names the stories of a figure, by
+# files or ids, and SMOKE=1 makes it a smoke test.
 RUNS ?= runs
 OUT ?= tables
 STORIES ?= stories
 SYNOPSES ?= synopses
+SHOW ?=
 SMOKE ?=
 # For each reader, in `make fuzz`.
 SECONDS ?= 60
@@ -121,7 +123,7 @@ known: $(VENV)/dev  ## known numbers of the real data, counted again
 tables: $(VENV)/package  ## the tables and figures of the paper, of the runs in RUNS; SMOKE=1 for a smoke test
 	$(INSTALL) --editable ".[plot]"
 	$(BIN)/python examples/paper/make_tables.py --runs $(RUNS) --data-stories $(STORIES) --data-synopses $(SYNOPSES) \
-	--out $(OUT) $(if $(SMOKE),--smoke)
+	--out $(OUT) $(if $(SMOKE),--smoke) $(if $(SHOW),--show $(SHOW))
 
 attack: $(VENV)/dev  ## hostile input to the package and to a running page, with a table of faults
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.attack

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from functools import partial
+from functools import cache, partial
+from math import log2
 from pathlib import Path
+from statistics import mean, pstdev
 
 import pytest
 import yaml
@@ -13,6 +15,7 @@ from transformers import BertForMaskedLM
 from transformers.utils import logging as transformers_logging
 
 from narrative_twins import evaluate
+from narrative_twins.data import loading
 from narrative_twins.evaluation import comparison, scorers, significance
 
 from support.chat_server import Model, serving
@@ -28,9 +31,10 @@ PLAN = {
     "seeds": [1, 2],
     "runs": {
         "tiny": {"script": "train.py", "config": "full.yaml"},
-        "small": {"script": "train.py", "config": "full.yaml", "seeds": [7]},
+        "small": {"script": "train.py", "config": "full.yaml", "seeds": [7],
+                  "settings": {"twins": "dropout", "distractors": False}},
     },
-    "results": {"prompted": {"data": "stories", "styles": ["rate"]}},
+    "results": {"prompted": {"data": "stories", "styles": ["choose", "rate"], "runs": 2}},
     "tables": {
         "main": {
             "caption": "Main.",
@@ -46,7 +50,8 @@ PLAN = {
             "rows": {
                 "increasing": {"baseline": "trail"},
                 "tiny": {"run": "tiny", "operation": "summarization"},
-                "prompted model": {"results": "prompted", "score": "prompted_rating"},
+                "prompted model": {"results": "prompted", "score": "prompted_choice"},
+                "its ratings": {"results": "prompted", "score": "prompted_rating"},
                 "people": {"people": "second group"},
             },
         },
@@ -63,6 +68,7 @@ PLAN = {
         "lines": {"kind": "lines", "caption": "Lines.", "table": "main", "metric": "spearman"},
         "story": {"kind": "salience", "caption": "A story.", "run": "tiny", "files": ["story.txt"], "data": "stories",
                   "ids": ["S1"]},
+        "film": {"kind": "salience", "caption": "A film.", "run": "tiny", "data": "synopses"},
     },
 }  # fmt: skip
 
@@ -134,13 +140,26 @@ def cells(name: str, line: str) -> list[str]:
     return [cell.strip() for cell in found.split("|")]
 
 
-COMMAND = "accelerate launch train.py --config full.yaml --seed {} --output_dir runs/{}"
+COMMAND = "accelerate launch train.py --config full.yaml{} --seed {} --output_dir runs/{}"
+
+
+# The labels: 3, 3, 5; 1, 2, 3; 4, 4, 4.
+PERPLEXITY = 2 ** mean([log2(3) - 2 / 3, log2(3), 0.0])
+
+
+def perplexity(file: str) -> float:
+    """Of the ten choices of each story in a file of results."""
+    entropies = []
+    for line in Path(file).read_text().splitlines():
+        votes = json.loads(line)["scores"]["prompted_choice"]
+        entropies.append(-sum(n / 10 * log2(n / 10) for n in votes if n))
+    return 2 ** mean(entropies)
 
 
 @pytest.mark.slow
 def test_tables_and_figures(work, monkeypatch):
     out = make()
-    assert "6 tables and figures: tables/index.md" in out
+    assert "7 tables and figures: tables/index.md" in out
     model = {"tiny": "runs/tiny-seed1/final"}
     options = {"loading": {"dtype": "float32"}}
     expected = evaluate(model, "votes.jsonl", baselines=["trail"], **options)
@@ -164,13 +183,22 @@ def test_tables_and_figures(work, monkeypatch):
     stories = [story["sentences"] for story in read("story")["stories"]]
     assert stories == [["Omar cleaned a window.", "A man cried."], FIVE[1:] + FIVE[:1]]
     pictures = re.findall(r"!\[.*\]\((.+\.svg)\)", Path("tables/index.md").read_text())
-    assert pictures == ["curves.svg", "lines.svg", "story-story.svg", "story-S1.svg"]
+    shown = ["story-story.svg", "story-S1.svg", "film-Kites.svg"]
+    assert pictures == ["curves.svg", "lines.svg", *shown]
     assert all(Path("tables", name).read_text().lstrip().startswith("<?xml") for name in pictures)
     for path in Path("tables").glob("*.tex"):
         text = re.sub(r"^%.*$", "", path.read_text(), flags=re.M)
         plain = text.replace(r"\{", "").replace(r"\}", "")
         assert plain.count("{") == plain.count("}")
         assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}")
+
+    # The turning points of the first film, in the table and in the panel of each operation.
+    (film,) = read("film")["stories"]
+    assert film["id"] == "Kites" and film["turning_points"] == FILMS["Kites"]
+    rows = re.findall(r"^\| \d+\. (Kites (\d).+?)\|", Path("tables/film.md").read_text(), re.M)
+    marks = {int(i): row.partition("[TP")[2][:1] for row, i in rows if "[TP" in row}
+    assert marks == {point: str(k) for k, point in enumerate(FILMS["Kites"], start=1)}
+    assert Path("tables/film-Kites.svg").read_text().count(">TP3<") == 4
 
     # A second call computes nothing again.
     def scored_again(stories, *arguments, **options):
@@ -189,29 +217,41 @@ def test_what_is_missing_is_listed_and_filled(work):
     assert [row["missing_seeds"] for row in read("main")["rows"]] == [[2], [2], [7], [7]]
     assert cells("main", "small encoder") == [""] * 4, "there is no such run"
     assert cells("baselines", "people") == cells("baselines", "prompted model") == ["", ""]
-    commands = [COMMAND.format(2, "tiny-seed2"), COMMAND.format(7, "small-seed7")]
+    settings = " --twins dropout --distractors false"
+    commands = [COMMAND.format("", 2, "tiny-seed2"), COMMAND.format(settings, 7, "small-seed7")]
     assert read("main")["missing"] == read("points")["missing"] == commands
     assert read("curves")["missing"] == commands[:1]
     markdown = Path("tables/main.md").read_text()
     assert "tiny encoder: 1 of 2 seeds." in markdown and commands[0] in markdown
     model, people = read("baselines")["missing"][1:]
-    asking = f"python {PAPER / 'prompt_model.py'} votes.jsonl --styles rate --out runs/prompted"
+    asking = f"python {PAPER / 'prompt_model.py'} votes.jsonl --styles choose rate --out runs/prompted --runs 2"
     assert model.startswith(asking) and people.startswith("--second-stories FILE")
     assert set(Path("tables/missing.txt").read_text().splitlines()) == {*commands, model, people}
     for name in ("tiny-seed2", "small-seed7"):
         save_run(work / "runs" / name, loss=0.7)
     with serving(Model()) as server:
-        flags = f"--styles rate --out runs/prompted.jsonl --server {server.address}".split()
-        out = run("paper/prompt_model.py", "votes.jsonl", *flags, "--language-model", "x")
-    assert "3 of 3 stories: runs/prompted.jsonl" in out
+        words = model.replace("URL", server.address).split()
+        out = run("paper/prompt_model.py", *words[2:])
+    assert "3 of 3 stories: runs/prompted-run1.jsonl" in out
     make("--second-stories", "votes.jsonl")
     assert read("main")["missing"] == read("baselines")["missing"] == []
     assert "" not in cells("main", "small encoder") and "±" in cells("main", "tiny encoder")[0]
-    assert "" not in cells("baselines", "prompted model")
+    assert all("±" in cell for cell in cells("baselines", "prompted model")), "the runs differ"
+    choices, ratings = read("baselines")["rows"][2:4]
+    expected = [perplexity(f"runs/prompted-run{number}.jsonl") for number in (1, 2)]
+    assert choices["perplexities"] == pytest.approx(expected) and ratings["perplexities"] == []
+    assert read("baselines")["perplexity"] == pytest.approx(PERPLEXITY)
+    assert (
+        f"Perplexity of choices: people {PERPLEXITY:.3f}; prompted model {mean(expected):.3f} ± "
+        in Path("tables/baselines.md").read_text()
+    )
     assert cells("baselines", "people") == ["1.000", "1.000"]
     # Means and standard deviations over the seeds, at the steps that all have.
     first, second = read("curves")["curves"]["eval_loss"]["t"]
-    assert first == pytest.approx([1, 0.6, 0.02**0.5]) and second == [2, 0.25, 0.0]
+    assert first == pytest.approx([1, 0.6, 0.1]) and second == [2, 0.25, 0.0]
+    spread = read("main")["rows"][0]["metrics"]["spearman"]
+    values = [own["spearman"] for own in read("main")["rows"][0]["runs"]]
+    assert spread["sd"] == pytest.approx(pstdev(values)), "over n"
 
 
 @pytest.mark.parametrize(
@@ -221,6 +261,7 @@ def test_what_is_missing_is_listed_and_filled(work):
         ("runs.tiny.config", "none.yaml", "there is no file none.yaml"),
         ("runs.tiny.scrpt", "train.py", "unknown key; did you mean script?"),
         ("runs.tiny.seeds", [1, 1], "must be different whole numbers"),
+        ("results.prompted.runs", 0, "must be a number of runs"),
         ("tables.points.rows", [], "must be keys with values"),
         ("figures.main", PLAN["figures"]["lines"], "there is a table of this name"),
     ],
@@ -245,10 +286,10 @@ def test_the_plan_of_the_paper_has_every_config():
     plan = read_plan(PAPER / "plan.yaml")
     configs = set((EXAMPLES / "configs").rglob("*.yaml"))
     assert {run.config for run in plan.runs.values()} == configs
-    assert all(
-        run.name == run.config.stem and run.seeds == [43, 127, 263] for run in plan.runs.values()
-    )
     for trained in plan.runs.values():
+        assert trained.settings or trained.name == trained.config.stem
+        untrained = trained.settings.get("num_train_epochs") == 0
+        assert trained.seeds == ([43] if untrained else [43, 127, 263])
         shown = (
             f"examples/{trained.script.name} --config"
             f" examples/{trained.config.relative_to(EXAMPLES).as_posix()}"
@@ -256,54 +297,73 @@ def test_the_plan_of_the_paper_has_every_config():
         assert shown in trained.config.read_text(), "the script is the one that the config names"
 
 
+def test_stories_of_a_figure_that_the_user_names(work):
+    """A file, and an id in the data of the figure."""
+    figures = {name: PLAN["figures"][name] for name in ("film", "lines")}
+    write_plan(PLAN | {"tables": {"main": PLAN["tables"]["main"]}, "figures": figures})
+    make("--show", "film", "story.txt", "Salt")
+    own, film = read("film")["stories"]
+    assert own["sentences"] == ["Omar cleaned a window.", "A man cried."]
+    assert own["turning_points"] == [] and film["turning_points"] == FILMS["Salt"]
+    for name, message in (("film", "no story 'Jaws' in films.json"), ("lines", "name a figure of")):
+        with pytest.raises(SystemExit, match=message):
+            make("--show", name, "Jaws")
+
+
+def test_all_films_of_a_folder_are_evaluated(work):
+    """As of TRIPOD, whose synopses are in two tables."""
+    films = json.loads(Path("films.json").read_text())
+    Path("tripod").mkdir()
+    for split, (name, film) in zip(("train", "test"), films.items(), strict=True):
+        Path("tripod", f"films_{split}.json").write_text(json.dumps({name: film}))
+    rows = {"later": {"baseline": "trail"}}
+    table = {"caption": "Films.", "data": "synopses", "layout": "list", "rows": rows}
+    write_plan({"seeds": [1], "runs": {}, "tables": {"films": table}})
+    make("--data-synopses", "tripod")
+    assert "(2 stories, 20 sentences, 10 turning points" in Path("tables/films.md").read_text()
+
+
 @pytest.mark.slow
-def test_smoke_fills_all_cells_but_those_of_other_people(tmp_path, monkeypatch):
-    """With the tables of the paper that compare objectives and baselines."""
-    monkeypatch.chdir(tmp_path)
+def test_smoke_fills_every_cell(work, monkeypatch):
+    """With most of the plan of the paper, and short stories and films."""
     for name in ("bootstrap_interval", "paired_permutation_test"):
         monkeypatch.setattr(comparison, name, partial(getattr(significance, name), resamples=50))
     monkeypatch.setattr(scorers, "RANDOM_DRAWS", 2)
+    # What takes long and is tested elsewhere.
+    monkeypatch.setattr(comparison.Comparison, "plot", lambda *arguments: None)
+    monkeypatch.setattr(loading, "corpus_files", cache(loading.corpus_files))
     import smoke
 
-    monkeypatch.setattr(smoke, "STORIES", {"stories": 4, "synopses": 2})
     monkeypatch.setattr(smoke, "_make_encoder", save_model)
     plan = yaml.safe_load((PAPER / "plan.yaml").read_text())
-    plan["tables"] = {
-        name: table
-        for name, table in plan["tables"].items()
-        if name.endswith(("_main", "_baselines"))
-    }
-    del plan["figures"]["stories_sizes_lines"]
-    trained = {
-        row["run"]
-        for table in plan["tables"].values()
-        for row in table["rows"].values()
-        if "run" in row
-    }
-    plan["runs"] = {
-        name: {key: str(PAPER / path) for key, path in run.items()}
-        for name, run in plan["runs"].items()
-        if name in trained
-    }
-    for figure in plan["figures"].values():
-        if "files" in figure:
-            figure["files"] = [str(PAPER / path) for path in figure["files"]]
-    write_plan(plan)
-    flags = "--plan", "plan.yaml", "--smoke", "--out", tmp_path / "tables", "--runs", tmp_path
-    out = run("paper/make_tables.py", *flags)
-    assert "smoke run 6 of 6" in out
+    # Without rows that a smoke test makes as it makes others.
+    del plan["tables"]["synopses_negatives"]
+    for table in plan["tables"].values():
+        for label in ("mini", "small", "medium", "base", "only distractors"):
+            table["rows"].pop(label, None)
+        table["rows"] = {
+            name: row for name, row in table["rows"].items() if "as released" not in name
+        }
+    rows = [row for table in plan["tables"].values() for row in table["rows"].values()]
+    kept = {row["run"] for row in rows if "run" in row}
+    plan["runs"] = {name: entry for name, entry in plan["runs"].items() if name in kept}
+    text = yaml.safe_dump(plan, sort_keys=False).replace(": ../", f": {EXAMPLES}/")
+    Path("plan.yaml").write_text(text.replace("- ../", f"- {EXAMPLES}/"))
+    data = "--data-stories", "votes.jsonl", "--data-synopses", "films.json"
+    out = run("paper/make_tables.py", "--plan", "plan.yaml", "--smoke", *data)
+    assert f"smoke run {len(plan['runs'])} of {len(plan['runs'])}" in out
     texts = {path.name: path.read_text() for path in Path("tables").glob("*.md")}
-    empty = {
-        line.split("|")[1].strip()
-        for text in texts.values()
-        for line in text.splitlines()
-        if re.search(r"\| +\|", line[2:]) and not line.startswith("| *")
-    }
-    others = {"prompted model, choice", "prompted model, rating"}
-    # The first cell of a heading is empty.
-    assert empty - {""} == others | {"people, second group", "people, one of them"}
-    assert all("Smoke test, figures mean nothing" in text for text in texts.values())
-    assert len(list(Path("tables").glob("*.svg"))) == 4
-    missing = Path("tables/missing.txt").read_text()
-    assert not any("accelerate" in line for line in missing.splitlines())
-    assert "smoke run" not in run("paper/make_tables.py", *flags), "the runs are used again"
+    assert texts.keys() == {f"{name}.md" for name in ("index", *plan["tables"], *plan["figures"])}
+    for text in texts.values():
+        assert "Smoke test, figures mean nothing" in text
+        lines = [line for line in text.splitlines() if re.match(r"\| +[^*| ]", line)]
+        # The first cell of the headings is empty.
+        empty = [line for line in lines if re.search(r"\| +\|", line)]
+        assert empty == []
+    assert Path("tables/missing.txt").read_text() == ""
+    curves = [
+        json.loads(Path("tables", f"{name}_curves.json").read_text())
+        for name in ("stories", "synopses")
+    ]
+    assert all(len(found["curves"]) == 5 for found in curves), "each quantity of each run"
+    assert len(list(Path("tables").glob("*.svg"))) == 6

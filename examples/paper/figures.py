@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lines import Points, curves_of_runs, lines_figure
 from output import Output
@@ -18,8 +19,12 @@ from narrative_twins.evaluation.labelled import LabelledStories
 from narrative_twins.evaluation.metrics import METRICS
 from narrative_twins.evaluation.scorers import EncoderScorer
 from narrative_twins.evaluation.tables import Cell, Table, figure
+from narrative_twins.plots.style import MUTED, figure_style
 from narrative_twins.stories.story import Story
 from narrative_twins.training.reporting import Curves
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def make_curves(spec: CurvesSpec, workspace: Workspace) -> Output:
@@ -70,7 +75,7 @@ def make_lines(
     for operation in table.operations:
         found = [(place, rows.get((row.name, operation))) for place, row in enumerate(table.rows)]
         points = [
-            (place, row.mean(metric), row.sd(metric) or 0.0)
+            (place, row.mean(metric), row.sd(metric, ddof=0) or 0.0)
             for place, row in found
             if row is not None
         ]
@@ -93,8 +98,9 @@ def make_lines(
 
 
 def make_salience(spec: SalienceSpec, workspace: Workspace) -> Output:
-    """Every sentence of some stories with its scores by the first seed of a run."""
-    stories = _stories(spec, workspace)
+    """Every sentence of some stories with its scores by the first seed of a run, and the turning
+    points that the data have."""
+    stories, points = _stories(spec, workspace)
     folders = list(workspace.folders(spec.run).values())[:1]
     # The scores are saved, and not computed again.
     scorer = EncoderScorer(
@@ -113,39 +119,69 @@ def make_salience(spec: SalienceSpec, workspace: Workspace) -> Output:
         for i, story in enumerate(stories)
     ]
     caption = workspace.caption(spec.caption)
-    table = _salience_table(results, caption) if results else None
+    marks = [
+        {sentence: _turning_points(own, sentence) for sentence in sorted(set(own))}
+        for own in points
+    ]
+    table = _salience_table(results, marks, caption) if results else None
     plots = {
-        re.sub(r"[^\w-]+", "_", f"{spec.name}-{result.name}"): result.plot() for result in results
+        re.sub(r"[^\w-]+", "_", f"{spec.name}-{story.name}"): _marked_plot(story, marks[i])
+        for i, story in enumerate(results)
     }
     missing = [] if folders else workspace.commands([spec.run])[:1]
-    values = {"run": spec.run, "stories": [result.to_dict() for result in results]}
+    values = {
+        "run": spec.run,
+        "stories": [
+            {**story.to_dict(), "turning_points": points[i]} for i, story in enumerate(results)
+        ],
+    }
     return Output(spec.name, caption, values, table, plots, missing)
 
 
-def _stories(spec: SalienceSpec, workspace: Workspace) -> list[Story]:
-    """The stories of the files, and those of the ids."""
+def _turning_points(points: Sequence[int], sentence: int) -> str:
+    """The names of the turning points that are at a sentence."""
+    return " ".join(f"TP{k}" for k, point in enumerate(points, start=1) if point == sentence)
+
+
+def _marked_plot(result: StorySalience, marks: Mapping[int, str]) -> Figure:
+    """The curves of a story, with a line at each mark of a sentence and its name at the bottom."""
+    plot = result.plot()
+    with figure_style():
+        for axes in plot.axes:
+            for sentence, name in marks.items():
+                axes.axvline(sentence + 1, color=MUTED, lw=0.8, zorder=0)
+                axes.text(
+                    sentence + 1.1, 0.02, name, transform=axes.get_xaxis_transform(), color=MUTED
+                )
+    return plot
+
+
+def _stories(spec: SalienceSpec, workspace: Workspace) -> tuple[list[Story], list[Sequence[int]]]:
+    """The stories of the files, and those of the ids, or else the first of the data; and the
+    sentences of the turning points of each, if the data have them."""
     stories = [
         Story.parse({"id": file.stem, "text": file.read_text(encoding="utf-8")})
         for file in spec.files
     ]
-    by_id = (
-        {str(story.id): story for story in workspace.labelled[spec.data].stories}
-        if spec.data
-        else {}
-    )
-    if unknown := [story for story in spec.ids if story not in by_id]:
-        raise ValueError(
-            f"figures.{spec.name}.ids: no story {unknown[0]!r} in"
-            f" {workspace.sources[spec.data or '']}"
-        )
-    return [*stories, *(by_id[story] for story in spec.ids)]
+    points: list[Sequence[int]] = [[] for _ in stories]
+    labelled = workspace.labelled[spec.data] if spec.data else LabelledStories("none", [], [])
+    place = {str(story.id): i for i, story in enumerate(labelled.stories)}
+    for name in spec.ids or ([] if stories else list(place)[:1]):
+        if name not in place:
+            where = workspace.sources[spec.data] if spec.data else "a figure without data"
+            raise ValueError(f"figures.{spec.name}.ids: no story {name!r} in {where}")
+        stories.append(labelled.stories[place[name]])
+        points.append(labelled.points[place[name]] if labelled.points else [])
+    return stories, points
 
 
-def _salience_table(results: Sequence[StorySalience], caption: str) -> Table:
-    """A row for each sentence, in bold the highest score of its window."""
+def _salience_table(
+    results: Sequence[StorySalience], marks: Sequence[Mapping[int, str]], caption: str
+) -> Table:
+    """A row for each sentence, with its mark, in bold the highest score of its window."""
     operations = list(results[0].scores)
     rows: list[list[Cell]] = []
-    for result in results:
+    for result, own in zip(results, marks, strict=True):
         rows.append([Cell(result.name)])
         best = {
             (name, max(range(lo, hi), key=lambda i, scores=result.scores[name]: scores[i]))
@@ -154,6 +190,9 @@ def _salience_table(results: Sequence[StorySalience], caption: str) -> Table:
         }
         for i, sentence in enumerate(result.sentences):
             cells = [Cell(figure(result.scores[name][i]), (name, i) in best) for name in operations]
-            rows.append([Cell(f"{i + 1}. {sentence}"), *cells])
+            mark = f" [{own[i]}]" if i in own else ""
+            rows.append([Cell(f"{i + 1}. {sentence}{mark}"), *cells])
     note = "Bold: the highest score of a window and operation."
+    if any(marks):
+        note += " TP: the turning points."
     return Table(caption, ["", *operations], rows, [note], names=r"p{0.5\linewidth}")

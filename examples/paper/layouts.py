@@ -1,20 +1,18 @@
 """Tables of a comparison in the layouts of papers: chosen rows under names of one's own, with empty
-cells for rows that the comparison does not have."""
+cells for rows that the comparison does not have. As in the paper, only the best row of a table is
+bold, and standard deviations are over n."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from narrative_twins.evaluation.comparison import PARTIAL, Comparison, Row, best_rows, metrics_of
+from narrative_twins.evaluation.comparison import PARTIAL, Comparison, Row, metrics_of, ranked_rows
 from narrative_twins.evaluation.metrics import METRICS
 from narrative_twins.evaluation.tables import Cell, Table, figure, figure_and_spread
 
-BOLD = (
-    "Bold: the best of its {part}, and what does not differ significantly from it (paired"
-    " permutation test over stories, p ≥ 0.05)."
-)
-SEVERAL_RUNS = "Of several runs: mean ± standard deviation; tests are those of the median run."
+BOLD = "Bold: the best of the table."
+SEVERAL_RUNS = "Of several runs: mean ± standard deviation (over n)."
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,7 @@ def wide_table(
     operations: Sequence[str],
     caption: str,
 ) -> Table:
-    """A line for each scorer, and for each operation a group of columns with all metrics. Bold is
-    the best of a column.
+    """A line for each scorer, and for each operation a group of columns with all metrics.
 
     Args:
         comparison: the result of `evaluate`.
@@ -53,17 +50,11 @@ def wide_table(
         for name, scorer in scorers.items()
         for operation in operations
     }
-    best = {
-        (operation, metric): best_rows(
-            [row for (_, own), row in chosen.items() if row and own == operation], metric
-        )
-        for operation in operations
-        for metric in metrics
-    }
+    best = _best(chosen.values(), metrics)
     lines = [
         [Cell(name)]
         + [
-            _cell(chosen[name, operation], metric, best[operation, metric])
+            _cell(chosen[name, operation], metric, best)
             for operation in operations
             for metric in metrics
         ]
@@ -71,14 +62,14 @@ def wide_table(
     ]
     columns = ["", *[METRICS[metric].label for _ in operations for metric in metrics]]
     groups = [("", 1), *((operation, len(metrics)) for operation in operations)]
-    return Table(caption, columns, lines, _notes(chosen.values(), "column"), groups)
+    return Table(caption, columns, lines, _notes(chosen.values()), groups)
 
 
 def long_table(
     comparison: Comparison, data: str, sections: Mapping[str, Sequence[Line]], caption: str
 ) -> Table:
     """A line for each row of a comparison, and a column for each metric; for turning points a
-    column for each of them and one for their mean. Bold is the best of a section.
+    column for each of them and one for their mean.
 
     Args:
         comparison: the result of `evaluate`.
@@ -96,21 +87,18 @@ def long_table(
     labels = ["mean AUC"] if points else [METRICS[metric].label for metric in metrics]
     columns = ["", *(f"TP{k + 1}" for k in range(points)), *labels]
     rows: list[list[Cell]] = []
-    found: list[Row | None] = []
+    found = {line: _row(comparison, data, line) for lines in sections.values() for line in lines}
+    best = _best(found.values(), metrics)
     for heading, lines in sections.items():
-        chosen = [(line, _row(comparison, data, line)) for line in lines]
-        best = {metric: best_rows([row for _, row in chosen if row], metric) for metric in metrics}
         rows += [[Cell(heading)]] * bool(heading)
-        for line, row in chosen:
+        for line in lines:
+            row = found[line]
             by_point = row.points("auc") if row and points else [None] * points
             cells = [Cell(figure(value)) for value in by_point]
             rows.append(
-                [Cell(line.name), *cells, *(_cell(row, metric, best[metric]) for metric in metrics)]
+                [Cell(line.name), *cells, *(_cell(row, metric, best) for metric in metrics)]
             )
-        found += [row for _, row in chosen]
-    return Table(
-        caption, columns, rows, _notes(found, "section" if len(sections) > 1 else "column")
-    )
+    return Table(caption, columns, rows, _notes(found.values()))
 
 
 def _metrics(comparison: Comparison, data: str) -> list[str]:
@@ -134,16 +122,21 @@ def _row(comparison: Comparison, data: str, line: Line) -> Row | None:
     )
 
 
-def _cell(row: Row | None, metric: str, best: set[str]) -> Cell:
-    return (
-        Cell("")
-        if row is None
-        else Cell(figure_and_spread(row.mean(metric), row.sd(metric)), row.name in best)
-    )
+def _best(rows: Iterable[Row | None], metrics: Iterable[str]) -> set[tuple[str, str]]:
+    """The name of the best row of a table by each metric, with the metric."""
+    found = [row for row in rows if row is not None]
+    return {(row.name, metric) for metric in metrics for row in ranked_rows(found, metric)[:1]}
 
 
-def _notes(rows: Iterable[Row | None], part: str) -> list[str]:
+def _cell(row: Row | None, metric: str, best: set[tuple[str, str]]) -> Cell:
+    if row is None:
+        return Cell("")
+    text = figure_and_spread(row.mean(metric), row.sd(metric, ddof=0))
+    return Cell(text, (row.name, metric) in best)
+
+
+def _notes(rows: Iterable[Row | None]) -> list[str]:
     """What bold and spreads mean; nothing if all cells are empty."""
     found = [row for row in rows if row is not None]
     several = any(len(row.runs) > 1 for row in found)
-    return [" ".join([BOLD.format(part=part)] + [SEVERAL_RUNS] * several)] if found else []
+    return [" ".join([BOLD] + [SEVERAL_RUNS] * several)] if found else []

@@ -74,7 +74,7 @@ def curves_of_runs(
 
     Args:
         runs: names, with the curves of each seed. The line is their mean, its spread the standard
-            deviation, at the steps that all seeds have.
+            deviation (over n), at the steps that all seeds have.
         names: of the quantities, such as `eval_loss`.
     """
     panels: dict[str, dict[str, Points]] = {}
@@ -84,7 +84,7 @@ def curves_of_runs(
             steps = sorted(set.intersection(*map(set, found))) if found else []
             if steps:
                 values = np.array([[curve[step] for step in steps] for curve in found])
-                spread = values.std(axis=0, ddof=1) if len(found) > 1 else np.zeros(len(steps))
-                points = zip(steps, values.mean(axis=0).tolist(), spread.tolist(), strict=True)
+                mean, spread = values.mean(axis=0).tolist(), values.std(axis=0).tolist()
+                points = zip(steps, mean, spread, strict=True)
                 panels.setdefault(name, {})[run] = list(points)
     return panels

@@ -2,15 +2,18 @@
 
     python examples/paper/make_tables.py --runs runs --out tables
     python examples/paper/make_tables.py --data-stories igorsterner/rocstory-salience \\
-        --data-synopses TRIPOD_synopses_train.csv
+        --data-synopses TRIPOD_FOLDER
+    python examples/paper/make_tables.py --show two_stories my_story.txt --show one_synopsis Juno
     python examples/paper/make_tables.py --smoke
 
 A plan names the runs, tables and figures. The seeds of a run that are in the folder
 RUNS/NAME-seedSEED are evaluated; their scores are saved in OUT and not computed again. Cells of
 runs that are not there stay empty, and the commands that fill them are listed below the table and
 in OUT/missing.txt. Without other data, the stories and synopses of the package are used, whose
-labels are not by people. `--smoke` makes everything from encoders of random weights after two steps
-of training: its figures mean nothing. OUT/index.md has all tables and figures.
+labels are not by people. A folder with TRIPOD's two tables is evaluated on all its 99 films.
+`--show` names the stories of a figure: files, and ids in its data. `--smoke` makes everything from
+encoders of random weights after a step of training, and from people and language models that choose
+at random: its figures mean nothing. OUT/index.md has all tables and figures.
 """
 
 import argparse
@@ -21,10 +24,10 @@ import datasets
 from figures import make_curves, make_lines, make_salience
 from output import Output, write_index
 from paper_tables import make_table
-from plan import CurvesSpec, LinesSpec, read_plan
-from smoke import STORIES, smoke_plan, train_smoke_runs
+from plan import CurvesSpec, LinesSpec, read_plan, with_stories
+from smoke import STORIES, make_smoke_results, smoke_plan, train_smoke_runs, with_people
 from transformers.utils import logging as transformers_logging
-from workspace import Workspace
+from workspace import Workspace, split_of
 
 from narrative_twins.evaluation.labelled import load_labelled
 from narrative_twins.plots.style import check_matplotlib
@@ -75,10 +78,14 @@ def main() -> None:
         default="auto",
         help="precision of encoders, for example float32 (default: %(default)s)",
     )
+    add("--smoke", action="store_true", help="everything from encoders that are trained for a step")
     add(
-        "--smoke",
-        action="store_true",
-        help="everything from encoders that are trained for two steps",
+        "--show",
+        nargs="+",
+        action="append",
+        default=[],
+        metavar=("FIGURE", "STORY"),
+        help="the stories of a figure of salience: files, or ids in its data; can be repeated",
     )
     arguments = parser.parse_args()
     datasets.disable_progress_bars()
@@ -97,16 +104,22 @@ def make(arguments: argparse.Namespace) -> None:
     """Make all tables and figures; see `--help`."""
     check_matplotlib()
     plan, runs = read_plan(arguments.plan), arguments.runs
+    for figure, *stories in arguments.show:
+        plan = with_stories(plan, figure, stories)
     sources = {"stories": arguments.data_stories, "synopses": arguments.data_synopses}
     second = {"stories": arguments.second_stories}
     labelled = {
-        key: load_labelled(source, second=second.get(key)) for key, source in sources.items()
+        key: load_labelled(source, split_of(key, source), second=second.get(key))
+        for key, source in sources.items()
     }
     arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.smoke:
         plan, runs = smoke_plan(plan), arguments.out / "smoke-runs"
-        labelled = {key: stories.first(STORIES[key]) for key, stories in labelled.items()}
+        labelled = {
+            key: with_people(stories.first(STORIES[key])) for key, stories in labelled.items()
+        }
         train_smoke_runs(plan, runs, print)
+        make_smoke_results(plan, labelled, runs)
     loading = {"dtype": arguments.dtype}
     workspace = Workspace(plan, runs, arguments.out, sources, labelled, arguments.smoke, loading)
     outputs = make_outputs(workspace)

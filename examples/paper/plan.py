@@ -7,7 +7,7 @@ import difflib
 import os
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,40 +30,43 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True)
 class Run:
-    """A training run: its script and config, and the seeds it is trained with."""
+    """A training run: its script and config, the settings that differ from the config, and the
+    seeds it is trained with."""
 
     name: str
     script: Path
     config: Path
     seeds: Sequence[int]
+    settings: Mapping[str, Any]
+
+    @property
+    def flags(self) -> list[str]:
+        """The config and the settings as flags of the script."""
+        flags = ["--config", shown(self.config)]
+        for name, value in self.settings.items():
+            flags += [f"--{name}", str(value).lower() if isinstance(value, bool) else str(value)]
+        return flags
 
     def folder(self, runs: Path, seed: int) -> Path:
         return runs / f"{self.name}-seed{seed}"
 
     def command(self, runs: Path, seed: int) -> str:
         """The command that trains it with a seed."""
-        words = [
-            "accelerate",
-            "launch",
-            shown(self.script),
-            "--config",
-            shown(self.config),
-            "--seed",
-            str(seed),
-        ]
+        words = ["accelerate", "launch", shown(self.script), *self.flags, "--seed", str(seed)]
         return shlex.join([*words, "--output_dir", str(self.folder(runs, seed))])
 
 
 @dataclass(frozen=True)
 class Prompted:
-    """Results of a prompted language model, in a file of the folder of the runs."""
+    """Results of a prompted language model: a file for each run, in the folder of the runs."""
 
     name: str
     data: str
     styles: Sequence[str]
+    runs: int
 
-    def file(self, runs: Path) -> Path:
-        return runs / f"{self.name}.jsonl"
+    def files(self, runs: Path) -> list[Path]:
+        return [runs / f"{self.name}-run{number}.jsonl" for number in range(1, self.runs + 1)]
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,8 @@ class LinesSpec:
 
 @dataclass(frozen=True)
 class SalienceSpec:
-    """The scores of some stories by a run: of files, and of ids in the data."""
+    """The scores of some stories by a run: of files, and of ids in the data; without either, of
+    the first story of the data."""
 
     name: str
     caption: str
@@ -136,6 +140,23 @@ def shown(path: Path) -> str:
 def read_plan(path: Path) -> Plan:
     """Read a plan. Raises `PlanError` if it is wrong, `OSError` if it can't be read."""
     return _Reader(path).plan()
+
+
+def with_stories(plan: Plan, name: str, stories: Sequence[str]) -> Plan:
+    """The plan with other stories in a figure of salience: files, and ids in the data of the
+    figure. Raises `PlanError` if there is no such figure, or it has no data for ids."""
+    known = [figure.name for figure in plan.figures if isinstance(figure, SalienceSpec)]
+    if name not in known or not stories:
+        raise PlanError(f"--show {name}: name a figure of {', '.join(known)} and its stories")
+    files = [Path(story) for story in stories if Path(story).is_file()]
+    ids = [story for story in stories if not Path(story).is_file()]
+    figures = [
+        replace(figure, files=files, ids=ids)
+        if isinstance(figure, SalienceSpec) and figure.name == name
+        else figure
+        for figure in plan.figures
+    ]
+    return replace(plan, figures=figures)
 
 
 class _Reader:
@@ -176,19 +197,24 @@ class _Reader:
 
     def run(self, name: str, value: Any, seeds: Sequence[int]) -> Run:
         where = f"runs.{name}"
-        entry = self.mapping(value, where, ("script", "config"), ("seeds",))
+        entry = self.mapping(value, where, ("script", "config"), ("settings", "seeds"))
         files = {key: self.file(entry[key], f"{where}.{key}") for key in ("script", "config")}
         return Run(
             name,
             seeds=self.seeds(entry["seeds"], f"{where}.seeds") if "seeds" in entry else seeds,
+            settings=self.mapping(entry.get("settings", {}), f"{where}.settings"),
             **files,
         )
 
     def prompted(self, name: str, value: Any) -> Prompted:
         where = f"results.{name}"
-        entry = self.mapping(value, where, ("data", "styles"))
+        entry = self.mapping(value, where, ("data", "styles"), ("runs",))
         data = self.choice(entry["data"], CORPORA, f"{where}.data")
-        return Prompted(name, data, self.choices(entry["styles"], STYLES, f"{where}.styles"))
+        styles = self.choices(entry["styles"], STYLES, f"{where}.styles")
+        runs = entry.get("runs", 1)
+        if type(runs) is not int or runs < 1:
+            self.error(f"{where}.runs", f"must be a number of runs such as 3, not {runs!r:.60}")
+        return Prompted(name, data, styles, runs)
 
     def table(self, name: str, value: Any) -> TableSpec:
         where = f"tables.{name}"
@@ -279,8 +305,8 @@ class _Reader:
         data = self.choice(entry["data"], CORPORA, f"{where}.data") if "data" in entry else None
         if ids and data is None:
             self.error(f"{where}.data", f"the ids need it: {' or '.join(CORPORA)}")
-        if not files and not ids:
-            self.error(where, "name stories by files or by ids")
+        if not files and data is None:
+            self.error(where, "name stories by files, or by data and ids")
         return SalienceSpec(
             name, caption, self.choice(entry["run"], self.runs, f"{where}.run"), files, data, ids
         )

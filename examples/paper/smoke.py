@@ -1,5 +1,5 @@
-"""Runs of a smoke test: every run of a plan, trained for two steps from a small encoder of random
-weights."""
+"""What a smoke test is made from: every run of a plan, trained for a step from a small encoder of
+random weights, and people and language models that choose at random."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ import os
 import runpy
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from unittest import mock
 
 import torch
-from plan import Plan, Run
+from plan import CurvesSpec, Plan, Run
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
+from narrative_twins import StorySalience
+from narrative_twins.baselines.styles import STYLES
 from narrative_twins.data.sources import corpus_files
 from narrative_twins.encoder.loading import default_encoder
+from narrative_twins.evaluation.labelled import LabelledStories
+from narrative_twins.show.formats import write_results
+from narrative_twins.stories.story import Story
+from narrative_twins.training import reporting
 
 STORIES = {"stories": 8, "synopses": 3}
 """How many labelled stories a smoke test is measured on."""
@@ -43,11 +50,51 @@ def train_smoke_runs(plan: Plan, folder: Path, report: Callable[[str], None]) ->
         with _whole_folder(encoder) as part:
             _make_encoder(part)
     synopses = {row.name for table in plan.tables if table.data == "synopses" for row in table.rows}
+    curves = [figure.runs.values() for figure in plan.figures if isinstance(figure, CurvesSpec)]
+    validated = {name for names in curves for name in names}
     missing = [run for run in plan.runs.values() if not run.folder(folder, run.seeds[0]).is_dir()]
     for number, run in enumerate(missing, start=1):
         report(f"smoke run {number} of {len(missing)}: {run.name}")
         with _whole_folder(run.folder(folder, run.seeds[0])) as part:
-            _train(run, run.name in synopses, encoder, part, folder / f"{run.name}.log")
+            log = folder / f"{run.name}.log"
+            _train(run, run.name in synopses, run.name in validated, encoder, part, log)
+
+
+def with_people(labelled: LabelledStories) -> LabelledStories:
+    """Labelled stories with the votes of two groups of people who choose at random; synopses as
+    they are."""
+    if labelled.points is not None:
+        return labelled
+    random = Random(0)
+
+    def votes(story: Story) -> list[list[float]]:
+        chosen = [random.randrange(len(story)) for _ in range(3)]
+        return [[float(i == number) for i in range(len(story))] for number in chosen]
+
+    annotations = [votes(story) for story in labelled.stories]
+    second = [
+        [sum(column) for column in zip(*votes(story), strict=True)] for story in labelled.stories
+    ]
+    return replace(labelled, annotations=annotations, second=second)
+
+
+def make_smoke_results(plan: Plan, labelled: Mapping[str, LabelledStories], folder: Path) -> None:
+    """Write the results of the language models of a plan, with random scores."""
+    for prompted in plan.results.values():
+        for file in prompted.files(folder):
+            random = Random(file.name)
+            results = [
+                StorySalience(
+                    story,
+                    {
+                        STYLES[name].score: [random.random() for _ in story.sentences]
+                        for name in prompted.styles
+                    },
+                    index=i,
+                )
+                for i, story in enumerate(labelled[prompted.data].stories)
+            ]
+            file.write_text("".join(write_results(results, "jsonl")))
 
 
 @contextlib.contextmanager
@@ -77,25 +124,22 @@ def _make_encoder(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def _train(run: Run, has_synopses: bool, encoder: Path, folder: Path, log: Path) -> None:
-    """Run a training script in this process, which saves its imports."""
+def _train(
+    run: Run, has_synopses: bool, validated: bool, encoder: Path, folder: Path, log: Path
+) -> None:
+    """Run a training script in this process, which saves its imports; with a validation only if its
+    curves are shown, since that takes most of the time."""
+    flags = [*run.flags, "--smoke", "--use_cpu", "--encoder", encoder, "--output_dir", folder]
     # Labels to validate on; synopses have their own.
-    labels = [] if has_synopses else ["--salience_source", corpus_files("stories")["validation"][0]]
-    flags = [
-        "--config",
-        run.config,
-        "--smoke",
-        "--use_cpu",
-        "--encoder",
-        encoder,
-        "--output_dir",
-        folder,
-        *labels,
-    ]
-    flags += ["--seed", run.seeds[0], "--max_steps", 2, "--save_strategy", "no"]
+    if not has_synopses:
+        flags += ["--salience_source", corpus_files("stories")["validation"][0]]
+    # Encoders as they come are not trained.
+    steps = -1 if run.settings.get("num_train_epochs") == 0 else 1
+    flags += ["--seed", run.seeds[0], "--max_steps", steps, "--save_strategy", "no"]
+    flags += [] if validated else ["--eval_strategy", "no"]
     # Synopses are longer.
-    sizes = (4, 1, 2, 2) if has_synopses else (8, 2, 4, 1)
-    names = ("max_train_rows", "max_eval_rows", "per_device_train_batch_size", "eval_steps")
+    sizes = (2, 1, 2) if has_synopses else (4, 2, 4)
+    names = ("max_train_rows", "max_eval_rows", "per_device_train_batch_size")
     flags += [f"--{name}={size}" for name, size in zip(names, sizes, strict=True)]
     argv = [str(part) for part in (run.script, *flags)]
     # Warnings about so small an encoder would hide what else is reported.
@@ -103,7 +147,9 @@ def _train(run: Run, has_synopses: bool, encoder: Path, folder: Path, log: Path)
     try:
         with open(log, "w", encoding="utf-8") as file, mock.patch.object(sys, "argv", argv):
             with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
-                runpy.run_path(argv[0], run_name="__main__")
+                # Plots of the curves of each run would take as long again.
+                with mock.patch.object(reporting, "plot_curves"):
+                    runpy.run_path(argv[0], run_name="__main__")
     except (Exception, SystemExit) as error:
         raise RuntimeError(
             f"the smoke run {run.name} failed ({error}); its output is in {log}"

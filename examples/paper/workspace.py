@@ -12,8 +12,11 @@ from typing import Any
 from plan import Plan, Run, TableRow, shown
 
 from narrative_twins import OPERATIONS, evaluate
+from narrative_twins.baselines.styles import STYLES
 from narrative_twins.evaluation.comparison import PEOPLE, Comparison, DataSummary, people_rows
 from narrative_twins.evaluation.labelled import CORPORA, LabelledStories
+from narrative_twins.evaluation.metrics import label_entropy, mean
+from narrative_twins.evaluation.scorers import ResultsScorer
 
 CORPUS_LABELS = {
     "stories": (
@@ -26,13 +29,27 @@ CORPUS_LABELS = {
     ),
 }
 SMOKE = (
-    "Smoke test, figures mean nothing: encoders of random weights after two steps, a few stories."
+    "Smoke test, figures mean nothing: encoders of random weights after a step of training, people"
+    " and language models that choose at random, a few stories."
 )
+CHOICES = {style.score for style in STYLES.values() if style.sampled}
+"""The scores of language models that are numbers of choices."""
 SECOND_GROUP = "--second-stories FILE (labels of the same stories by a second group of people)"
 ANNOTATORS = (
     "--data-stories FILE with the labels of each annotator, for example"
     " igorsterner/rocstory-salience"
 )
+
+
+def is_corpus(source: str) -> bool:
+    """Whether a source is a corpus of the package, and no file or folder of this name."""
+    return source in CORPORA and not Path(source).exists()
+
+
+def split_of(data: str, source: str) -> str | None:
+    """The split of labelled stories: all films, as in the paper; of stories the default, and of the
+    synopses of the package too, since the others are trained on."""
+    return "all" if data == "synopses" and not is_corpus(source) else None
 
 
 @dataclass(frozen=True)
@@ -65,6 +82,21 @@ class Workspace:
         folders = {seed: run.folder(self.runs, seed) for seed in run.seeds}
         return {seed: folder for seed, folder in folders.items() if (folder / "final").is_dir()}
 
+    def files(self, name: str) -> list[Path]:
+        """The files of the runs of a prompted language model that are there."""
+        return [file for file in self.plan.results[name].files(self.runs) if file.is_file()]
+
+    def perplexities(self, row: TableRow, data: str) -> list[float]:
+        """The perplexity of the choices of each run of a language model: two to the power of their
+        mean entropy over stories, as of people. None if it chose no sentences."""
+        if row.kind != "results" or row.operation not in CHOICES:
+            return []
+        runs = ResultsScorer(row.name, self.files(row.name)).scores(
+            self.labelled[data], None, False
+        )
+        choices = [[votes for votes in run.values[row.operation] if votes] for run in runs]
+        return [2 ** mean(map(label_entropy, votes)).value for votes in choices]
+
     def missing_seeds(self, name: str) -> list[int]:
         """The seeds of a run that are not trained."""
         return [seed for seed in self.plan.runs[name].seeds if seed not in self.folders(name)]
@@ -80,23 +112,14 @@ class Workspace:
         """What fills the empty cells of a row: commands, or options of the command for tables."""
         if row.kind == "run":
             return self.commands([row.name])
-        if row.kind == "results" and not self.plan.results[row.name].file(self.runs).is_file():
+        if row.kind == "results" and len(self.files(row.name)) < self.plan.results[row.name].runs:
             prompted = self.plan.results[row.name]
-            words = [
-                "python",
-                shown(Path(__file__).with_name("prompt_model.py")),
-                self.sources[data],
-            ]
-            words += ["--styles", *prompted.styles]
-            words += [
-                "--out",
-                str(prompted.file(self.runs)),
-                "--server",
-                "URL",
-                "--language-model",
-                "NAME",
-            ]
-            return [shlex.join(words)]
+            script = shown(Path(__file__).with_name("prompt_model.py"))
+            words = ["python", script, self.sources[data], "--styles", *prompted.styles]
+            split = split_of(data, self.sources[data])
+            words += ["--split", split] if split else []
+            words += ["--out", str(self.runs / row.name), "--runs", str(prompted.runs)]
+            return [shlex.join([*words, "--server", "URL", "--language-model", "NAME"])]
         if row.kind == "people" and row.name not in {
             found.scorer for found in people_rows(self.labelled[data])
         }:
@@ -108,11 +131,10 @@ class Workspace:
         parts = [f"{SMOKE} {text}" if self.smoke else text]
         if data is not None:
             source = self.sources[data]
-            is_corpus = source in CORPORA and not Path(source).exists()
             # Only the last part of a local path.
             name = (
                 CORPUS_LABELS[source]
-                if is_corpus
+                if is_corpus(source)
                 else Path(source).name
                 if Path(source).exists()
                 else source
@@ -137,9 +159,9 @@ class Workspace:
             name: [str(folder / "final") for folder in self.folders(name).values()]
             for name in of["run"]
         }
-        files = {name: self.plan.results[name].file(self.runs) for name in of["results"]}
+        files = {name: self.files(name) for name in of["results"]}
         runs = {name: folders for name, folders in runs.items() if folders}
-        files = {name: file for name, file in files.items() if file.is_file()}
+        files = {name: found for name, found in files.items() if found}
         labelled = self.labelled[data]
         if not (runs or files or of["baseline"] or list(people_rows(labelled))):
             return Comparison([DataSummary.of(labelled, "numbered")], [])

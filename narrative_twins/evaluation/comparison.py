@@ -117,10 +117,11 @@ class Row:
         """The mean of a metric over runs."""
         return float(np.mean([run.value(metric) for run in self.runs]))
 
-    def sd(self, metric: str) -> float | None:
-        """The standard deviation of a metric over runs, with n - 1; None for a single run."""
+    def sd(self, metric: str, ddof: int = 1) -> float | None:
+        """The standard deviation of a metric over n runs, with n - `ddof`; None for a single
+        run."""
         values = [run.value(metric) for run in self.runs]
-        return float(np.std(values, ddof=1)) if len(values) > 1 else None
+        return float(np.std(values, ddof=ddof)) if len(values) > 1 else None
 
     def points(self, metric: str) -> list[float]:
         """The means of a metric for each turning point, over stories and runs."""
@@ -260,13 +261,11 @@ def people_rows(data: LabelledStories) -> Iterator[Row]:
         yield Row(data.name, PEOPLE[1], None, runs, metrics_of(turning_points=False))
 
 
-def best_rows(rows: Iterable[Row], metric: str) -> set[str]:
-    """The names of the rows that are best by a metric, see `Comparison.best`."""
+def ranked_rows(rows: Iterable[Row], metric: str) -> list[Row]:
+    """The rows by their mean of a metric, the best first; without rows of people and those that are
+    undefined."""
     compared = [row for row in rows if not row.is_people and not math.isnan(row.mean(metric))]
-    if not compared:
-        return set()
-    first = max(compared, key=lambda row: row.mean(metric))
-    return {row.name for row in compared if row is first or row.p_value(first, metric) >= ALPHA}
+    return sorted(compared, key=lambda row: -row.mean(metric))
 
 
 @dataclass(frozen=True)
@@ -366,7 +365,8 @@ class Comparison:
     def best(self, data: str, metric: str) -> set[str]:
         """The names of the rows that are best by a metric: the highest mean, and all that do not
         differ significantly from it (p of at least 0.05). Rows of people are not compared."""
-        return best_rows(self.rows_of(data), metric)
+        rows = ranked_rows(self.rows_of(data), metric)
+        return {row.name for row in rows if row is rows[0] or row.p_value(rows[0], metric) >= ALPHA}
 
     def to_dict(self) -> dict[str, Any]:
         """All figures and the values of all stories as JSON data; None for what is undefined."""
