@@ -1,6 +1,6 @@
-"""Passages of tales, film plots and summaries with marks: how many of nine readers would mark each
-sentence as carrying the story, as judged by a language model. The text is in a folder of research
-data.
+"""Passages of prose with marks: how many of nine readers would mark each sentence as carrying the
+story, as judged by a language model. The text of tales, film plots and summaries is in a folder of
+research data.
 
     python examples/default_encoder/passages.py
 
@@ -10,12 +10,15 @@ prints how many passages there are, and how far two judgements of the same passa
 import hashlib
 import json
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from statistics import mean
 
 from narrative_twins.evaluation.metrics import spearman
 
 MARKS = Path(__file__).parent / "prose_marks.jsonl"
+TEXTS = Path(__file__).parent / "prose_texts.jsonl"
+"""Texts with their marks, written for training by a language model, in the public domain (CC0)."""
 READERS = 9
 
 
@@ -25,9 +28,10 @@ def is_held_out(name: str) -> bool:
 
 
 def read_marks() -> list[dict]:
-    """The rows of the file of marks: where the text of a passage is, its `marks`, and those of a
-    second judgement as `again`, which every tenth has."""
-    return list(map(json.loads, MARKS.read_text(encoding="utf-8").splitlines()))
+    """All passages with their `marks`, and where their text is: the `story` itself, or a part of a
+    `file`. Some have those of a second judgement as `again`."""
+    lines = [line for file in (MARKS, TEXTS) for line in file.read_text("utf-8").splitlines()]
+    return list(map(json.loads, lines))
 
 
 def judged_passages(data: Path, held_out: bool) -> list[dict[str, list]]:
@@ -35,32 +39,43 @@ def judged_passages(data: Path, held_out: bool) -> list[dict[str, list]]:
     every second work of `fairytaleqa.jsonl` are held out, to choose settings by. Ends the program
     if a text is not the one that was read.
     """
-    works: dict[str, dict[str, dict]] = {}
     passages = []
     for marked in read_marks():
-        file, work, marks, start = (marked[name] for name in ("file", "id", "marks", "start"))
-        if file not in works:
-            lines = (data / file).read_text(encoding="utf-8").splitlines()
-            works[file] = {row["id"]: row for row in map(json.loads, lines)}
-        sentences = works[file][work][marked["column"]]
-        if "telling" in marked:  # one of several people's
-            sentences = sentences[marked["telling"]]["sentences"]
-        passage = sentences[start : start + len(marks)]
-        story = [" ".join(sentence.split()) for sentence in passage]
-        if hashlib.sha256("\n".join(story).encode()).hexdigest()[:12] != marked["text"]:
-            raise SystemExit(
-                f"{data / file}, {work}: not the text that the marks of {MARKS.name} are for"
+        story = marked["story"] if "story" in marked else _text(marked, data)
+        tale = marked.get("file") == "fairytaleqa.jsonl"
+        if held_out == (tale and is_held_out(marked["id"])):
+            passages.append(
+                {"story": story, "labels": [mark / READERS for mark in marked["marks"]]}
             )
-        if held_out == (file == "fairytaleqa.jsonl" and is_held_out(work)):
-            passages.append({"story": story, "labels": [mark / READERS for mark in marks]})
     return passages
+
+
+@cache
+def _works(file: Path) -> dict[str, dict]:
+    rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    return {row["id"]: row for row in rows}
+
+
+def _text(marked: dict, data: Path) -> list[str]:
+    """The sentences that the marks of a row are for."""
+    file, start = data / marked["file"], marked["start"]
+    sentences = _works(file)[marked["id"]][marked["column"]]
+    if "telling" in marked:  # one of several people's
+        sentences = sentences[marked["telling"]]["sentences"]
+    passage = sentences[start : start + len(marked["marks"])]
+    story = [" ".join(sentence.split()) for sentence in passage]
+    if hashlib.sha256("\n".join(story).encode()).hexdigest()[:12] != marked["text"]:
+        raise SystemExit(
+            f"{file}, {marked['id']}: not the text that the marks of {MARKS.name} are for"
+        )
+    return story
 
 
 def main() -> None:
     rows = read_marks()
     sentences = sum(len(row["marks"]) for row in rows)
     print(f"{len(rows):,} passages, {sentences:,} sentences")
-    for file, count in Counter(row["file"] for row in rows).most_common():
+    for file, count in Counter(row.get("file", TEXTS.name) for row in rows).most_common():
         print(f"{count:7,} of {file}")
     twice = [row for row in rows if "again" in row]
     agreement = mean(spearman(row["marks"], row["again"]) for row in twice)
