@@ -33,7 +33,8 @@ def shares(scores: list[float]) -> NDArray[np.float64]:
     """The scores scaled to 0 for the lowest of the story and 1 for the highest; all 0 if they are
     equal. What is NaN, since it can't be compared, stays NaN."""
     values = np.asarray(scores, np.float64)
-    low, high = (edge(values, initial=np.nan) for edge in (np.fmin.reduce, np.fmax.reduce))
+    low = float(np.fmin.reduce(values, initial=np.nan))
+    high = float(np.fmax.reduce(values, initial=np.nan))
     return (values - low) / (high - low if high > low else 1.0)
 
 
