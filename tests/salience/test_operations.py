@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+import torch
 
 from narrative_twins import OPERATIONS, Window
 from narrative_twins.salience.operations import cosine
@@ -45,3 +48,20 @@ def test_window_of_one_sentence_scores_zero():
 
 def test_cosine_of_zero_vector_is_zero():
     assert cosine(np.zeros(3, np.float32), np.ones(3, np.float32)) == 0
+    assert cosine(torch.zeros(3), torch.ones(3)) == 0
+
+
+def test_cosines_of_short_vectors_with_leading_axes():
+    """Of arrays and of tensors, through which gradients flow."""
+    random = np.random.default_rng(0)
+    a, b = random.normal(size=(2, 1, 3, 4)) / 1000, random.normal(size=(5, 3, 4))
+    expected = np.empty((2, 5, 3))
+    for i, j, k in np.ndindex(expected.shape):
+        x, y = a[i, 0, k], b[j, k]
+        expected[i, j, k] = sum(x * y) / math.sqrt(sum(x * x) * sum(y * y))
+    assert cosine(a, b) == pytest.approx(expected)
+    tensors = torch.tensor(a, requires_grad=True)
+    found = cosine(tensors, torch.tensor(b))
+    assert found.detach().numpy() == pytest.approx(expected)
+    found.sum().backward()
+    assert tensors.grad.abs().min() > 0
