@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -39,6 +40,23 @@ def test_spearman_equals_scipy(pair):
         assert math.isnan(value)
     else:
         assert value == pytest.approx(spearmanr(scores, counts).statistic, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("metric", "scores", "labels"),
+    [
+        *((metric, [], []) for metric in (spearman, auc)),
+        *((metric, [0.5], [1]) for metric in (spearman, auc)),
+        (spearman, [1, 1], [0, 1]),
+        (spearman, [0, 1], [1, 1]),
+        (auc, [0, 1], [0, 0]),
+        (auc, [0, 1], [1, 1]),
+    ],
+)
+def test_undefined_agreement_is_nan_without_warnings(metric, scores, labels):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert math.isnan(metric(scores, labels))
 
 
 @given(pairs)

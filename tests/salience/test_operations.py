@@ -38,6 +38,12 @@ def test_scores_by_hand():
     assert OPERATIONS["shifting"].scores(MIDDLE, shifted) == pytest.approx([0.5, 1 - half, 1])
 
 
+def test_disruption_is_compared_by_hand():
+    """The first sentence of the second window counts as the median of those that have a score."""
+    found = OPERATIONS["disruption"].compared(np.array([0, 0.5, 0.1, 0, 0.3]), [(0, 3), (3, 5)])
+    assert found == pytest.approx([0, 0.5, 0.1 * 2**1.25, 0.3, 0.3])
+
+
 def test_window_of_one_sentence_scores_zero():
     lone = Window(0, 1, 2, 3)
     for name in ("deletion", "shifting", "disruption"):
