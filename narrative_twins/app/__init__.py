@@ -2,3 +2,4 @@
 
 from narrative_twins.app.server import application as application
 from narrative_twins.app.server import serve as serve
+from narrative_twins.app.server import serve_annotation as serve_annotation

@@ -16,14 +16,21 @@ addEventListener("keydown", event => {
   if (next) { event.target.tabIndex = -1; next.tabIndex = 0; next.focus(); }
 });
 
-// Ctrl+Enter, on a Mac also Cmd+Enter, scores, wherever the focus is. The click of a disabled button does nothing.
+// Ctrl+Enter, on a Mac also Cmd+Enter, scores or saves, wherever the focus is. The click of a disabled button does nothing.
 addEventListener("keydown", event => {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.isComposing) return;
   event.preventDefault();
   event.stopPropagation();
-  const buttons = [...document.querySelectorAll("#score, #score-book")];
+  const buttons = [...document.querySelectorAll("#score, #score-book, #save")];
   if (!event.repeat) buttons.find(button => button.checkVisibility())?.click();
 }, true);
+
+// Annotators read each story from its beginning.
+let step = "";
+new MutationObserver(() => {
+  const heading = document.querySelector("#annotation .step")?.textContent ?? "";
+  if (heading !== step) { step = heading; scrollTo(0, 0); }
+}).observe(document, {childList: true, subtree: true});
 
 addEventListener("click", async event => {
   const button = event.target.closest("button");

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import HTTPException
-from pydantic import BaseModel, StringConstraints, TypeAdapter, ValidationError
+from pydantic import BaseModel, NonNegativeInt, StringConstraints, TypeAdapter, ValidationError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse
@@ -63,7 +63,7 @@ class Input(NamedTuple):
 class Posted(BaseModel, strict=True):
     """What every posted request names."""
 
-    fn_index: int
+    fn_index: NonNegativeInt
     session_hash: Annotated[str, StringConstraints(pattern=r"^[\w-]{1,64}$")]
 
 
@@ -94,8 +94,8 @@ class Guard:
             which a request arrives is added if one of them means all addresses of the machine
             (`0.0.0.0`, `::`).
         events: the inputs by name of the events that may be posted, by their numbers.
-        endpoint: the number of the event that programs may post, too. They get the names of the
-            inputs that are not valid.
+        endpoint: the number of the event that programs may post, too; -1 if there is none. They
+            get the names of the inputs that are not valid.
     """
 
     def __init__(
@@ -186,8 +186,8 @@ class Guard:
             shown = re.sub(r"[^\w.:-]", "?", name[:100])
             raise HTTPException(
                 403,
-                f"The page is not served as {shown!r}. To allow it: narrative-twins app"
-                " --allow-host NAME",
+                f"The page is not served as {shown!r}. To allow it, start it with --allow-host"
+                " NAME.",
             )
 
     def _posted(self, path: str, content: Any) -> Posted:

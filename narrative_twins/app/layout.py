@@ -84,7 +84,7 @@ def build_layout(page: Page) -> Layout:
     """The page as gradio blocks, whose events call `page`."""
     with gr.Blocks(title="Narrative salience", analytics_enabled=False) as blocks:
         layout = Layout(blocks)
-        _html(part("introduction"))
+        plain_html(part("introduction"))
         with gr.Row(elem_id="columns"):
             with gr.Column(elem_id="entry", min_width=280), gr.Tabs(elem_id="kinds"):
                 with gr.Tab("A story"):
@@ -94,7 +94,7 @@ def build_layout(page: Page) -> Layout:
             with gr.Column(elem_id="reading", min_width=280):
                 _add_story_results(story)
                 _add_book_results(book)
-                _html(part("guide", OPERATIONS), elem_id="guide")
+                plain_html(part("guide", OPERATIONS), elem_id="guide")
         story["others"] = book["results"]
         book |= {"others": story["results"], "invitation": story["invitation"]}
 
@@ -165,7 +165,7 @@ def _visitor(request: gr.Request) -> Visitor:
     return Visitor(address, str(request.session_hash))
 
 
-def _html(value: str = "", **options: Any) -> gr.HTML:
+def plain_html(value: str = "", **options: Any) -> gr.HTML:
     """A piece of HTML without gradio's own style."""
     return gr.HTML(value, apply_default_css=False, js_on_load=None, **options)
 
@@ -176,7 +176,7 @@ def _add_buttons(parts: dict[str, Any], suffix: str = "") -> None:
     with gr.Row():
         parts["score"] = gr.Button("Score", variant="primary", elem_id=f"score{suffix}")
         parts["cancel"] = gr.Button("Cancel", visible=False, elem_id=f"cancel{suffix}")
-    parts["status"] = _html(elem_id=f"{suffix[1:]}-status" if suffix else "status")
+    parts["status"] = plain_html(elem_id=f"{suffix[1:]}-status" if suffix else "status")
 
 
 def _story_input(any_encoder: bool) -> dict[str, Any]:
@@ -191,9 +191,9 @@ def _story_input(any_encoder: bool) -> dict[str, Any]:
         max_lines=10,
         autoscroll=False,
     )
-    _html(part("open_story", 4 * MAX_CHARACTERS, example.strip()), elem_id="open")
+    plain_html(part("open_story", 4 * MAX_CHARACTERS, example.strip()), elem_id="open")
     _add_buttons(parts)
-    _html(part("fold"), elem_id="fold")
+    plain_html(part("fold"), elem_id="fold")
     with gr.Column(elem_id="settings"):
         parts["split"] = gr.Radio(
             list(SPLITS),
@@ -223,22 +223,22 @@ def _story_input(any_encoder: bool) -> dict[str, Any]:
 
 
 def _add_story_results(parts: dict[str, Any]) -> None:
-    parts |= {"token": gr.State(""), "invitation": _html(part("invitation"))}
+    parts |= {"token": gr.State(""), "invitation": plain_html(part("invitation"))}
     with gr.Column(visible=False, elem_id="results") as parts["results"]:
         parts["operation"] = gr.Radio([], label="Shaded by", elem_id="operation")
-        parts["advice"] = _html()
-        parts["curve"] = _html(elem_id="curve")
-        parts["shaded"] = _html(elem_id="shaded")
-        _html(part("legend"))
-        parts["downloads"] = _html()
+        parts["advice"] = plain_html()
+        parts["curve"] = plain_html(elem_id="curve")
+        parts["shaded"] = plain_html(elem_id="shaded")
+        plain_html(part("legend"))
+        parts["downloads"] = plain_html()
         info = "the most salient sentences, in story order"
         parts["k"] = gr.Slider(1, 5, 5, step=1, label="Extract", info=info, elem_id="k", buttons=[])
-        parts["salient"] = _html(elem_id="salient")
+        parts["salient"] = plain_html(elem_id="salient")
 
 
 def _book_input() -> dict[str, Any]:
     """The book and its settings, by name."""
-    _html(part("open_book", MAX_BOOK, book_suffixes()), elem_id="open-book")
+    plain_html(part("open_book", MAX_BOOK, book_suffixes()), elem_id="open-book")
     # The browser puts the file here; it is hidden by the style sheet.
     parts: dict[str, Any] = {"book": gr.Textbox(label="Book", elem_id="book", lines=2, max_lines=2)}
     _add_buttons(parts, "-book")
@@ -247,20 +247,20 @@ def _book_input() -> dict[str, Any]:
     parts["method"] = gr.Radio(
         list(METHODS), value=ONE_PASS, label="Scores of sentences", info=_METHOD_INFO
     )
-    _html(part("limits_of_books", MAX_BOOK, MAX_SENTENCES))
+    plain_html(part("limits_of_books", MAX_BOOK, MAX_SENTENCES))
     return parts
 
 
 def _add_book_results(parts: dict[str, Any]) -> None:
     parts["token"] = gr.State("")
     with gr.Column(visible=False, elem_id="book-results") as parts["results"]:
-        parts["downloads"] = _html()
-        parts["contents"] = _html(elem_id="contents")
+        parts["downloads"] = plain_html()
+        parts["contents"] = plain_html(elem_id="contents")
         info = "of the sentences, in their order"
         parts["share"] = gr.Slider(
             1, 50, SHARE, step=1, label="Extract (%)", info=info, elem_id="share", buttons=[]
         )
-        parts["extract"] = _html(elem_id="book-extract")
+        parts["extract"] = plain_html(elem_id="book-extract")
 
 
 def _add_endpoint(layout: Layout, page: Page) -> None:

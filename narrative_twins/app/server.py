@@ -5,14 +5,21 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narrative_twins.app.page import NO_RESULT, Page
 from narrative_twins.app.queue import ScoringQueue
 from narrative_twins.extras import check_extra
+from narrative_twins.files import ResumableFile
 from narrative_twins.show.formats import FORMATS
+from narrative_twins.stories.story import Story
+
+if TYPE_CHECKING:
+    from narrative_twins.app.annotate import Answers, Report
+    from narrative_twins.app.layout import Layout
 
 PORT = 7860
 
@@ -44,8 +51,6 @@ def serve(
         ValueError: the encoder can't be used.
     """
     check_extra("demo")
-    import uvicorn
-
     from narrative_twins.app.guard import LOCAL_NAMES
 
     with _listen(host, port) as listener:
@@ -53,14 +58,64 @@ def serve(
         _ = queue.own  # errors are those of the start
         page = Page(queue, any_encoder=host in LOCAL_NAMES and not allow_hosts)
         app = application(page, (host, *allow_hosts))
-        # Connections that are open at the end are closed after a second, without error messages.
-        config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
-        name = f"[{host}]" if ":" in host else host
-        ready(f"http://{name}:{listener.getsockname()[1]}/")
         try:
-            uvicorn.Server(config).run(sockets=[listener])
+            _run(app, host, listener, ready)
         finally:
             queue.close()
+
+
+def serve_annotation(
+    stories: Sequence[Story],
+    out: str,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    *,
+    allow_hosts: Collection[str] = (),
+    report: Report = print,
+    ready: Callable[[str], None] = print,
+) -> str:
+    """Serve the page for annotators until Ctrl-C.
+
+    Args:
+        stories: the stories to read, see `Collection`.
+        out: the file of the answers, JSON Lines; `OUT.part` until the end. Answers that it has are
+            kept, and the others asked for.
+        host, port, allow_hosts, ready: see `serve`.
+        report: is called with the number of answers and their agreement after each answer.
+
+    Returns:
+        The number of answers and their agreement, in words.
+
+    Raises:
+        ImportError: gradio or a library of evaluation is not installed, or too old.
+        OSError: the host is unknown, the port is taken, or the file can't be written.
+        ValueError: a story can't be annotated; `ResumeError` if the file is of other stories.
+    """
+    check_extra("demo")
+    check_extra("train")
+    from narrative_twins.app.annotate import Answers, stories_digest
+
+    settings = {"stories": stories_digest(stories)}
+    with _listen(host, port) as listener:
+        file = ResumableFile(out, settings, resume=True, sync=True)
+        answers = Answers(stories, file, report)
+        app = annotation_application(answers, (host, *allow_hosts))
+        with file:
+            # Ctrl-C ends the page, and completes the file.
+            with suppress(KeyboardInterrupt):
+                _run(app, host, listener, ready)
+        return answers.state()
+
+
+def _run(app: Any, host: str, listener: socket.socket, ready: Callable[[str], None]) -> None:
+    """Serve an application until Ctrl-C."""
+    import uvicorn
+
+    # Connections that are open at the end are closed after a second, without error messages.
+    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
+    name = f"[{host}]" if ":" in host else host
+    ready(f"http://{name}:{listener.getsockname()[1]}/")
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 def application(page: Page, hosts: Collection[str] = ()) -> Any:
@@ -71,19 +126,13 @@ def application(page: Page, hosts: Collection[str] = ()) -> Any:
         page: handles the events.
         hosts: names by which the page may be reached in addition to those of this machine.
     """
-    check_extra("demo")
-    # Otherwise gradio reports every page to its developers, and checks for updates.
-    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    import gradio as gr
-    from fastapi import FastAPI, HTTPException
+    _prepare_gradio()
+    from fastapi import HTTPException
     from fastapi.responses import StreamingResponse
 
-    from narrative_twins.app.guard import INFO, Guard
     from narrative_twins.app.layout import build_layout, endpoint_info
 
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     layout = build_layout(page)
-    app.add_middleware(Guard, hosts=hosts, events=layout.events, endpoint=layout.endpoint)
 
     def download(name: str) -> StreamingResponse:
         token, _, form = name.rpartition(".")
@@ -94,8 +143,40 @@ def application(page: Page, hosts: Collection[str] = ()) -> Any:
         headers = {"Content-Disposition": f"attachment; filename=salience.{form}"}
         return StreamingResponse(pieces, media_type=FORMATS[form].media_type, headers=headers)
 
-    info = endpoint_info(layout)
-    app.add_api_route("/download/{name}", download, response_model=None)
+    return _mounted(layout, endpoint_info(layout), hosts, {"/download/{name}": download})
+
+
+def annotation_application(answers: Answers, hosts: Collection[str] = ()) -> Any:
+    """The page for annotators as an ASGI application, see `application`; programs have no
+    endpoint."""
+    _prepare_gradio()
+    from narrative_twins.app.annotate import AnnotationPage
+    from narrative_twins.app.annotate_layout import build_annotation_layout
+
+    layout = build_annotation_layout(AnnotationPage(answers))
+    return _mounted(layout, {"named_endpoints": {}, "unnamed_endpoints": {}}, hosts, {})
+
+
+def _prepare_gradio() -> None:
+    check_extra("demo")
+    # Otherwise gradio reports every page to its developers, and checks for updates.
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+
+
+def _mounted(
+    layout: Layout, info: dict[str, Any], hosts: Collection[str], routes: Mapping[str, Any]
+) -> Any:
+    """A layout as an application behind the guard, with further routes, and what gradio tells
+    clients of it."""
+    import gradio as gr
+    from fastapi import FastAPI
+
+    from narrative_twins.app.guard import INFO, Guard
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(Guard, hosts=hosts, events=layout.events, endpoint=layout.endpoint)
+    for path, route in routes.items():
+        app.add_api_route(path, route, response_model=None)
     # Instead of gradio's, which has more, and keeps the host that its first client names.
     app.add_api_route(INFO, lambda: info, response_model=None)
     # Fonts of the system only; `theme.css` has the colours.

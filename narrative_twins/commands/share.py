@@ -1,52 +1,93 @@
-"""`narrative-twins app`, `export`, `push` and `data export`: encoders and data for others, as a web
-page, as files and on the Hub."""
+"""`narrative-twins app`, `annotate`, `export`, `push` and `data export`: encoders and data for
+others, as web pages, as files and on the Hub."""
 
 from __future__ import annotations
 
 import tempfile
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from narrative_twins.commands.options import Choices, command, option
+from narrative_twins.commands.options import (
+    Choices,
+    check_rows_file,
+    command,
+    option,
+    option_group,
+    tell,
+)
 
 
-@command("Serve a web page to score stories on, until Ctrl-C. It sends stories nowhere else.")
-@option(
-    "--host",
-    default="127.0.0.1",
-    help="Default: 127.0.0.1, this machine; at others visitors can't name encoders.",
-)
-@option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    metavar="N",
-    help="0 for any free port (default: 7860, or the next free port).",
-)
-@option(
-    "--allow-host",
-    "allow_hosts",
-    multiple=True,
-    metavar="NAME",
-    help="Another name of the page, for example that of a proxy; can be repeated.",
-)
-@option("--open", "opens", is_flag=True, help="Open the page in the browser.")
-@option("--model", metavar="ENCODER", help="Folder or Hub id (default: the default encoder).")
-def app(host: str, port: int | None, opens: bool, **options: Any) -> int:
-    """Serve the page."""
-    from transformers.utils import logging
-
-    from narrative_twins.app.server import serve
+def _serving(opens: bool, **given: Any) -> dict[str, Any]:
+    """The options of `serve`, with what is done when the page can be reached."""
 
     def ready(address: str) -> None:
         print(f"The page is at {address} until Ctrl-C.", flush=True)
         if opens:
             webbrowser.open(address)
 
+    return {**given, "ready": ready}
+
+
+_SERVING: dict[str, dict[str, Any]] = {
+    "host": {"default": "127.0.0.1", "help": "Default: 127.0.0.1, reached from this machine only."},
+    "port": {
+        "type": click.IntRange(0, 65535),
+        "metavar": "N",
+        "help": "0 for any free port (default: 7860, or the next free port).",
+    },
+    "allow_hosts": {
+        "flags": ("--allow-host",),
+        "multiple": True,
+        "metavar": "NAME",
+        "help": "Another name of the page, for example that of a proxy; can be repeated.",
+    },
+    "opens": {"flags": ("--open",), "is_flag": True, "help": "Open the page in the browser."},
+}
+
+
+@command("Serve a web page to score stories on, until Ctrl-C. It sends stories nowhere else.")
+@option_group("serving", "Options", _SERVING, _serving)
+@option("--model", metavar="ENCODER", help="Folder or Hub id (default: the default encoder).")
+def app(model: str | None, serving: dict[str, Any]) -> int:
+    """Serve the page."""
+    from transformers.utils import logging
+
+    from narrative_twins.app.server import serve
+
     logging.disable_progress_bar()
-    serve(host, port, ready=ready, **options)
+    serve(model=model, **serving)
+    return 0
+
+
+@command(
+    "Serve a web page until Ctrl-C on which people read stories, sum up each in fewer than 12"
+    " words, and choose its most important sentence. Their answers are labels for `evaluate`; how"
+    " far they agree is printed. The same command resumes.",
+    extra="train",
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@option("-o", "--out", required=True, metavar="FILE", help="JSON Lines of answers.")
+@option_group("serving", "Options", _SERVING, _serving)
+def annotate(files: Sequence[str], out: str, serving: dict[str, Any]) -> int:
+    """Read the stories, serve the page, print the answers."""
+    check_rows_file(files, out)
+
+    from narrative_twins.app.server import serve_annotation
+    from narrative_twins.stories.reading import read_stories
+    from narrative_twins.stories.story import Story, StoryError
+
+    stories = []
+    for name, content, problem in read_stories(files):
+        try:
+            stories.append(Story.parse(StoryError(problem) if problem else content, windows=1))
+        except StoryError as error:
+            raise ValueError(f"{name}: {error.problem}") from None
+    state = serve_annotation(stories, out, report=tell, **serving)
+    print(f"{out}: {state}")
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from narrative_twins.data.labels import LABEL_COLUMNS, SUMMARIES, check_span
 from narrative_twins.data.records import Record, read_records
-from narrative_twins.data.rows import Row, RowError, find_column
+from narrative_twins.data.rows import Row, RowError, find_column, require_column
 
 logger = logging.getLogger(__name__)
 
@@ -79,8 +79,36 @@ def salience_records(
     elif span_labels is not None:
         problem = "span_labels= is for rows of annotation tools, and these are plain; leave it out"
         raise RowError(path, problem)
+    elif {"annotator", "choice"} <= set(first.row):
+        yield from _collected(records)
     else:
         yield from records
+
+
+def _collected(records: Iterable[Record]) -> Iterator[Record]:
+    """One row for each story, with the choices and the summaries of all annotators, from a row for
+    each answer as `narrative-twins annotate` writes it."""
+    stories: dict[str, tuple[Record, dict[str, Row]]] = {}
+    for record in records:
+        row = record.row
+        first, answers = stories.setdefault(record.id, (record, {}))
+        if row.get("story") != first.row.get("story"):
+            problem = f"is another story than {first.where}, which has the same id"
+            raise RowError(record.where, f"{problem}; give it an id of its own")
+        annotator = str(row.get("annotator"))
+        if annotator in answers:
+            problem = f"is a second answer to the same story of annotator {annotator!r}"
+            raise RowError(record.where, f"{problem}; remove one")
+        choice = require_column(row, record.where, "choice")
+        answers[annotator] = {"choices": choice, "summaries": row.get("summary")}
+    for first, answers in stories.values():
+        columns: dict[str, Any] = {
+            name: [answer[name] for answer in answers.values()] for name in ("choices", "summaries")
+        }
+        if None in columns["summaries"]:
+            del columns["summaries"]
+        story = {name: first.row.get(name) for name in ("title", "story", "windows")}
+        yield first._replace(row={**story, **columns})
 
 
 def _recognized_format(record: Record) -> str:
