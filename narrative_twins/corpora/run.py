@@ -76,11 +76,11 @@ class CorpusRun:
         added: the rows that were scored by this call.
     """
 
-    rows: int = 0
-    errors: int = 0
-    truncated: int = 0
-    shards: int = 0
-    added: int = 0
+    rows: int
+    errors: int
+    truncated: int
+    shards: int
+    added: int
 
 
 def score_corpus(

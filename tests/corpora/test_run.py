@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from itertools import islice
@@ -103,6 +104,7 @@ def test_what_is_refused(tmp_path):
         (r'column null \(now "x"\)', corpus(5, 3), {"settings": {"column": "x"}}),
         ("rows 4 to 4 of a.jsonl are not those that were scored", corpus(4, 3), {}),
         ("rows 0 to 2 of b.jsonl are not", [*corpus(5), ("b.jsonl", ["New."] * 3)], {}),
+        ("rows 0 to 3 of a.jsonl are not", [("a.jsonl", ["New."] * 5)], {}),
         ("x/a.jsonl seems to be a.jsonl", [("x/a.jsonl", ["New."])], {}),
     ):
         with pytest.raises(ResumeError, match=problem):
@@ -181,6 +183,18 @@ def test_a_shard_is_on_disk_before_it_is_recorded(tmp_path, monkeypatch):
         at = calls.index(("rename", shard))
         assert calls[at - 1] == ("sync", shard)
         assert calls[at + 1 : at + 3] == [("sync", within), ("sync", manifest)]
+
+
+def test_a_shard_that_can_not_be_written_leaves_nothing(tmp_path, monkeypatch):
+    def full(file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="scores-00000.parquet can't be written: No space left"):
+            score_corpus(corpus(3), tmp_path, Lengths(), rows=4)
+    assert not [name for name in files_of(tmp_path) if "parquet" in name]
+    assert score_corpus(corpus(3), tmp_path, Lengths(), rows=4).added == 3
 
 
 def test_rows_are_read_as_they_are_needed(tmp_path):
