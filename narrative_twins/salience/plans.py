@@ -34,7 +34,7 @@ class Plan:
     """
 
     window: Window
-    cut_tokens: int = 0
+    cut_tokens: int
     operations: list[tuple[Operation, list[int]]] = field(default_factory=list)
     variants: list[list[Chunk]] = field(default_factory=list)
     one_pass: bool = False

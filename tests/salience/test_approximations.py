@@ -91,6 +91,15 @@ def test_window_longer_than_the_context_takes_several_passes():
     assert pooled == sum(texts.values()), "each token is pooled once, special ones too"
 
 
+def test_a_plan_of_one_pass_has_the_tokens_of_one_text():
+    encoder = small()
+    (plan,) = one_pass_plans(
+        resolve_operations(one_pass=True), encoder.tokenize(STORY), [(0, len(STORY))]
+    )
+    assert len(plan.variants) > len(STORY)
+    assert plan.tokens == len(encoder.tokenizer.tokenizer(" ".join(STORY))["input_ids"])
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
