@@ -197,21 +197,27 @@ def works(tmp_path, monkeypatch):
         {"file": "tales.jsonl", "id": "a", "column": "sentences", "start": 2, "marks": [0, 9, 3]}
     ]
     marked += [{**marked[0], "file": "fairytaleqa.jsonl", "id": str(number)} for number in range(8)]
+    marked.append({**marked[0], "file": "tellings.jsonl", "column": "tellings", "telling": 1})
     digest = hashlib.sha256("\n".join(SENTENCES[2:5]).encode()).hexdigest()[:12]
     lines = [json.dumps({**mark, "text": digest}) + "\n" for mark in marked]
     (tmp_path / "marks.jsonl").write_text("".join(lines))
     spaced = [sentence.replace(" ", "  ") for sentence in SENTENCES]
     for mark in marked:
         with (tmp_path / mark["file"]).open("a") as file:
-            file.write(json.dumps({"id": mark["id"], "sentences": spaced}) + "\n")
+            tellings = [{"sentences": []}, {"sentences": spaced}]
+            row = {"id": mark["id"], "sentences": spaced, "tellings": tellings}
+            file.write(json.dumps(row) + "\n")
+    own = {"id": "b", "story": SENTENCES[2:5], "marks": [0, 9, 3]}
+    (tmp_path / "texts.jsonl").write_text(json.dumps(own))
     monkeypatch.setattr(passages, "MARKS", tmp_path / "marks.jsonl")
+    monkeypatch.setattr(passages, "TEXTS", tmp_path / "texts.jsonl")
     return tmp_path
 
 
 def test_passages_with_marks(works):
     found = passages.judged_passages(works, held_out=False)
     others = passages.judged_passages(works, held_out=True)
-    assert len(found) > 1 and others and len(found + others) == 9, (
+    assert len(found) > 3 and others and len(found + others) == 11, (
         "about every second work of fairytaleqa is held out"
     )
     expected = {"story": SENTENCES[2:5], "labels": [0, 1, pytest.approx(1 / 3)]}

@@ -10,7 +10,6 @@ prints how many passages there are, and how far two judgements of the same passa
 import hashlib
 import json
 from collections import Counter
-from functools import cache
 from pathlib import Path
 from statistics import mean
 
@@ -39,9 +38,10 @@ def judged_passages(data: Path, held_out: bool) -> list[dict[str, list]]:
     every second work of `fairytaleqa.jsonl` are held out, to choose settings by. Ends the program
     if a text is not the one that was read.
     """
+    works: dict[Path, dict] = {}
     passages = []
     for marked in read_marks():
-        story = marked["story"] if "story" in marked else _text(marked, data)
+        story = marked["story"] if "story" in marked else _text(marked, data, works)
         tale = marked.get("file") == "fairytaleqa.jsonl"
         if held_out == (tale and is_held_out(marked["id"])):
             passages.append(
@@ -50,16 +50,13 @@ def judged_passages(data: Path, held_out: bool) -> list[dict[str, list]]:
     return passages
 
 
-@cache
-def _works(file: Path) -> dict[str, dict]:
-    rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-    return {row["id"]: row for row in rows}
-
-
-def _text(marked: dict, data: Path) -> list[str]:
-    """The sentences that the marks of a row are for."""
+def _text(marked: dict, data: Path, works: dict[Path, dict]) -> list[str]:
+    """The sentences that the marks of a row are for; files that were read are kept in `works`."""
     file, start = data / marked["file"], marked["start"]
-    sentences = _works(file)[marked["id"]][marked["column"]]
+    if file not in works:
+        rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        works[file] = {row["id"]: row for row in rows}
+    sentences = works[file][marked["id"]][marked["column"]]
     if "telling" in marked:  # one of several people's
         sentences = sentences[marked["telling"]]["sentences"]
     passage = sentences[start : start + len(marked["marks"])]
