@@ -305,9 +305,10 @@ def load_window_twins(
 ) -> LoadedData:
     """Load longer stories, split into windows, with narrative twins.
 
-    The columns are `id`, `title`, `story` and `negative` (or None) as lists of windows; `twin` as a
-    list of sentences, with `twin_windows`, for each sentence a list of the windows of the story
-    that it may belong to (usually one, two if it is aligned to both, none if it is not aligned);
+    The columns are `id`, `title` (perhaps empty), `story` and `negative` (or None) as lists of
+    windows; `twin` as a list of sentences, with `twin_windows`, for each sentence a list of the
+    windows of the story that it may belong to (usually one, two if it is aligned to both, none if
+    it is not aligned);
     and `turning_points`, sentence indices in the story, counted from 0 across all windows.
 
     A row in a file has these columns, the `twin` perhaps as a list of windows without
@@ -350,11 +351,11 @@ def load_story_salience(
 ) -> LoadedData:
     """Load stories with human labels of any form.
 
-    The columns are `id`, `title`, `story` (its sentences), `windows` (half-open ranges of
-    sentences, or None), `labels`, one number per sentence, higher for more salient ones; and
-    `annotations`, a list with these of each annotator, or None if only their aggregate is known. If
-    each annotator chose a single sentence, `choices` has these sentences, counted from 1, and
-    `counts` the votes for each sentence; otherwise both are None. `summaries` has texts, or is
+    The columns are `id`, `title` (perhaps empty), `story` (its sentences), `windows` (half-open
+    ranges of sentences, or None), `labels`, one number per sentence, higher for more salient ones;
+    and `annotations`, a list with these of each annotator, or None if only their aggregate is
+    known. If each annotator chose a single sentence, `choices` has these sentences, counted from 1,
+    and `counts` the votes for each sentence; otherwise both are None. `summaries` has texts, or is
     None. A row with summaries alone has no `labels`.
 
     A row in a file has `story` (or `sentences`), optionally `title` (or `storytitle`), `windows` in

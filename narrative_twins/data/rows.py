@@ -69,10 +69,11 @@ def require_column(row: Mapping[str, Any], where: str, *names: str) -> Any:
     return found
 
 
-def title_of(row: Mapping[str, Any]) -> str | None:
-    """The title of a story, if it has one."""
+def title_of(row: Mapping[str, Any]) -> str:
+    """The title of a story, empty if it has none: sentence-transformers, which looks for examples
+    in columns of text, does not take None there."""
     title = find_column(row, "title", "storytitle")
-    return None if title is None else str(title)
+    return "" if title is None else str(title)
 
 
 def is_nested(content: Any) -> bool:

@@ -4,6 +4,7 @@ trainer; and what all trainers share: exact resuming, and encoders that are save
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import tempfile
@@ -52,6 +53,9 @@ from narrative_twins.training.reporting import CurvesCallback, training_facts
 from narrative_twins.training.salience_loss import SalienceLoss, judgments
 
 logger = logging.getLogger(__name__)
+
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def setting(default: Any, text: str) -> Any:
@@ -210,6 +214,7 @@ class StoryTrainer(Trainer):
 
     args: Any
     model: Any
+    model_init: Any
     evaluator: Any
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -259,6 +264,18 @@ class StoryTrainer(Trainer):
                         " over"
                     )
         return super().train(checkpoint, *args, **options)
+
+    def call_model_init(self, trial: Any = None) -> Any:
+        """A new model. `model_init` may have several arguments with defaults, as
+        `trainable_encoder` has."""
+        make = self.model_init
+        arguments = inspect.signature(make).parameters.values()
+        if len(arguments) > 1 and not any(
+            argument.default is argument.empty and argument.kind not in _VARIADIC
+            for argument in arguments
+        ):
+            self.model_init = lambda: make()
+        return super().call_model_init(trial)
 
     def _hp_search_setup(self, trial: Any) -> None:
         """Set the arguments of a trial. `transformers` calls it in `train`, after `model_init`, so
@@ -402,18 +419,26 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
     ) -> None:
         args = args or NarrativeTwinsTrainingArguments("narrative_twins_output")
         check_class(args, NarrativeTwinsTrainingArguments)
-        if isinstance(loss, SalienceLoss):
+        # The kind of a loss decides how its rows are read: losses of functions are made for that.
+        self.model_init = options.get("model_init")
+        first = model
+        if first is None and loss is not None and self.model_init is not None:
+            first = self.call_model_init()
+        made = made_with(loss, first)
+        if self.model_init is None:
+            loss = made
+        if isinstance(made, SalienceLoss):
             # Judged stories alone are one of several data sets too: those with collators and checks
             # of their own.
             train_dataset = {"judged": train_dataset} if train_dataset else train_dataset
             eval_dataset = {"judged": eval_dataset} if eval_dataset else eval_dataset
-            loss = {"judged": loss}
+            loss, made = {"judged": loss}, {"judged": made}
         sets: dict[str, Any] = {}
         for data in (train_dataset, eval_dataset):
             sets |= data if isinstance(data, dict) else {}
-        losses = loss if isinstance(loss, dict) else {}
+        losses = made if isinstance(made, dict) else {}
         self._judged = [name for name in sets if isinstance(losses.get(name), SalienceLoss)]
-        self._others = [name for name in sets if not has_twins(losses.get(name), sets[name])]
+        self._others = [name for name in sets if not has_twins(losses.get(name))]
         self._given_loss: Any = loss or self.get_default_loss
         if isinstance(loss, dict):
             self._given_loss = {**dict.fromkeys(sets, self.get_default_loss), **loss}
@@ -555,7 +580,9 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         )
         plain = super().get_data_collator(model, args, processing_class)
         others = {
-            name: self._given_loss[name].collator(tokens) if name in self._judged else plain
+            name: made_with(self._given_loss[name], model).collator(tokens)
+            if name in self._judged
+            else plain
             for name in self._others
         }
         return TwinsCollator(
@@ -567,12 +594,16 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         return NarrativeTwinsLoss(model, **{name: getattr(self.args, name) for name in SETTINGS})
 
 
-def has_twins(loss: Any, rows: Any) -> bool:
+def has_twins(loss: torch.nn.Module | None) -> bool:
     """Whether a data set has rows of narrative twins, by the loss that is given for it, if any."""
-    if isinstance(loss, torch.nn.Module):
-        return any(isinstance(module, NarrativeTwinsLoss) for module in loss.modules())
-    # What a function will return is not known yet.
-    return loss is None or "story" in rows.column_names
+    return loss is None or any(isinstance(part, NarrativeTwinsLoss) for part in loss.modules())
+
+
+def made_with(loss: Any, model: Any) -> Any:
+    """A loss, or a dict of losses by data set; a function makes it of the model."""
+    if isinstance(loss, dict):
+        return {name: made_with(each, model) for name, each in loss.items()}
+    return loss if loss is None or isinstance(loss, torch.nn.Module) else loss(model)
 
 
 def check_class(args: Any, kind: type[StoryTrainingArguments]) -> None:

@@ -202,7 +202,7 @@ def test_a_table_without_annotators(cached, tmp_path):
     assert (first["id"], first["title"]) == ("m", "The Mill")
     assert first["story"] == ['He said: "Go,\nnow!"', "It rained."]
     assert (first["labels"], first["annotations"], first["windows"]) == ([0.25, 1], None, None)
-    assert (second["id"], second["title"], second["labels"]) == ("n", None, [0])
+    assert (second["id"], second["title"], second["labels"]) == ("n", "", [0])
 
 
 # Annotation tools

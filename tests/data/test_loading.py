@@ -39,7 +39,7 @@ SHORT = {
     "negative_votes": None,
 }
 LONG = {
-    "title": None,
+    "title": "",
     "story": [["Nadia ran."], ["It rained.", "She fell."]],
     "twin": ["She hurried.", "Water.", "So."],
     "twin_windows": [[0], [0, 1], []],

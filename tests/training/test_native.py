@@ -3,16 +3,12 @@ ours."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from types import SimpleNamespace
-
 import pytest
 import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer import losses
-from transformers import BertForMaskedLM, TrainingArguments, integrations, trainer_utils
-from transformers import trainer as transformers_trainer
+from transformers import BertForMaskedLM, TrainingArguments
 
 from narrative_twins import (
     MaskedLanguageModelTrainer,
@@ -26,6 +22,7 @@ from narrative_twins import (
 from narrative_twins.data import RowError
 
 from support.models import encoder_of, trainable
+from support.trials import backend, search
 from support.twins_batches import (
     QUIET,
     STORIES,
@@ -82,35 +79,6 @@ def test_flags_train_as_without_them_and_as_the_stock_trainer(flag, tmp_path):
     assert len(found[1]) == 3
     assert found[1] == pytest.approx(found[0], abs=1e-4)
     assert found[1] == pytest.approx(found[2], abs=1e-4)
-
-
-@contextmanager
-def backend(*trials):
-    """A backend of `hyperparameter_search`, in place of Optuna, that runs these trials."""
-    optuna = trainer_utils.HPSearchBackend.OPTUNA
-
-    class Backend:
-        def ensure_available(self):
-            pass
-
-        def run(self, trainer, n_trials, direction):
-            runs = []
-            for number, params in enumerate(trials):
-                trial = SimpleNamespace(number=number, params=params)
-                trainer.train(resume_from_checkpoint=None, trial=trial)
-                runs.append(trainer_utils.BestRun(str(number), logged(trainer)[0], params))
-            return runs
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(transformers_trainer.ALL_HYPERPARAMETER_SEARCH_BACKENDS, optuna, Backend)
-        patch.setattr(integrations, "hp_params", lambda trial: trial.params)
-        yield
-
-
-def search(trainer):
-    return trainer.hyperparameter_search(
-        hp_space=lambda trial: trial.params, backend="optuna", n_trials=3
-    )
 
 
 @pytest.mark.slow

@@ -5,18 +5,21 @@ from __future__ import annotations
 
 import copy
 import math
+from functools import partial
 
 import pytest
 import torch
 from datasets import Dataset
+from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 
-from narrative_twins import JudgedStoriesCollator, SalienceLoss, StoryEncoder
-from narrative_twins.data import RowError, load_window_twins
+from narrative_twins import JudgedStoriesCollator, SalienceLoss, StoryEncoder, trainable_encoder
+from narrative_twins.data import RowError, load_story_salience, load_window_twins
 from narrative_twins.training.salience_loss import TEMPERATURES
 
 from support.models import SENTENCES, trainable
 from support.oracle import Oracle
-from support.twins_batches import TWINS, assert_same, logged, model_of, trained, trainer_of
+from support.trials import backend, search
+from support.twins_batches import QUIET, TWINS, assert_same, logged, model_of, trained, trainer_of
 
 OPERATIONS = ("deletion", "shifting", "disruption", "summarization")
 S = SENTENCES
@@ -229,6 +232,50 @@ def test_the_trainer_makes_the_batches_that_the_loss_needs(tmp_path):
         assert [judged.group for judged in batch["texts_judged"]] == groups
         expected = loss.collator(tokens)(rows)
         assert batch["texts_input_ids"].tolist() == expected["texts_input_ids"].tolist()
+
+
+def summarization_loss(model):
+    return SalienceLoss(model, "summarization")
+
+
+@pytest.mark.parametrize("is_dict", [False, True])
+@pytest.mark.parametrize("from_init", [False, True])
+def test_losses_may_be_functions(from_init, is_dict, bert_folder, tmp_path):
+    """As other losses of sentence-transformers: of the model that is trained."""
+    # With arguments that are optional.
+    init = partial(trainable_encoder, bert_folder)
+    given = {"model_init": init} if from_init else {"model": init()}
+    rows, loss = JUDGED, summarization_loss
+    if is_dict:
+        rows, loss = {"a": JUDGED, "b": JUDGED}, {"a": loss, "b": SalienceLoss}
+    trainer = trainer_of(tmp_path, rows, loss=loss, max_steps=1, logging_steps=1, **given)
+    trainer.train()
+    assert len(logged(trainer)) == 1
+    found = trainer.loss if is_dict else {"judged": trainer.loss["judged"]}
+    for each in found.values():
+        assert isinstance(each, SalienceLoss) and each.model is trainer.model
+    with pytest.raises(RowError, match="row 0"):
+        trainer_of(tmp_path, Dataset.from_list([{"story": ["A."]}]), loss=summarization_loss)
+
+
+def test_each_trial_has_a_loss_of_its_model(tmp_path):
+    options = {"model_init": trainable, "max_steps": 1, "logging_steps": 1}
+    trainer = trainer_of(tmp_path, JUDGED, loss=summarization_loss, **options)
+    with backend({"learning_rate": 1e-3}, {"learning_rate": 1e-4}):
+        search(trainer)
+    assert trainer.loss["judged"].model is trainer.model
+
+
+def test_rows_of_the_package_in_the_trainer_of_sentence_transformers(tmp_path):
+    rows = load_story_salience(split="train[:4]", cache_dir=str(tmp_path / "cache"))
+    model = trainable()
+    loss = summarization_loss(model)
+    collator = loss.collator(StoryEncoder.from_sentence_transformer(model).tokenizer)
+    arguments = SentenceTransformerTrainingArguments(str(tmp_path), **QUIET, max_steps=1)
+    trainer = SentenceTransformerTrainer(model, arguments, rows, loss=loss, data_collator=collator)
+    trainer.train()
+    trainer.save_model(str(tmp_path / "saved"))
+    assert "SalienceLoss" in (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
