@@ -71,7 +71,8 @@ class SaliencePipeline(Pipeline):
     - those of scoring, such as `operations`, `windows` and `batch_size`, here or in a call: see
       `ScoringOptions`;
     - `pooling`, `context_tokens`, `batch_tokens`, `attention`, `backend` (not in a call): see
-      `StoryEncoder`.
+      `StoryEncoder`. `transformers.pipeline` needs torch with any backend; `score_stories` does
+      not.
 
     The result of one story (text, a mapping with `"sentences"` or `"text"`, a `Story`) is plain
     data, see `StorySalience.to_dict`, with methods that show it, see `PlainResult`. For a list of

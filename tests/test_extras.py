@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import sys
 from configparser import ConfigParser
 from importlib import metadata
 from pathlib import Path
@@ -13,6 +16,10 @@ from packaging.version import Version
 
 from narrative_twins import extras
 from narrative_twins.commands.cli import main
+
+from support.processes import run_command
+
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
@@ -65,6 +72,73 @@ def test_commands_say_what_to_install(installed, command, capsys):
         == "narrative-twins: this needs pip install 'narrative_twins[train]' (not installed:"
         " datasets)\n"
     )
+
+
+SCORING_ALONE = """
+import importlib.metadata, json, sys
+gone, commands, version = *map(json.loads, sys.argv[1:3]), importlib.metadata.version
+for name, module in gone.items():
+    sys.modules[module] = None
+
+def found(name):
+    if name in gone:
+        raise importlib.metadata.PackageNotFoundError(name)
+    return version(name)
+
+importlib.metadata.version = found
+from narrative_twins.commands.cli import main
+for command in commands:
+    sys.stderr.flush()
+    print("$", command, file=sys.stderr)
+    print(main(command.split()), file=sys.stderr)
+"""
+"""Runs commands as if some libraries, names with modules, were missing."""
+
+
+@pytest.mark.slow
+def test_commands_of_the_readme_run_with_what_scoring_needs_or_name_the_extra(tmp_path):
+    """At the first line of what they print, before anything is loaded."""
+    needs = {
+        "score window_cleaner.txt": None,
+        "score window_cleaner.txt --format html --out demo.html": None,
+        "score window_cleaner.txt --out demo.png": "plot",
+        "score window_cleaner.txt --out scores.jsonl": None,
+        "score book.pdf": "pdf",
+        "score rows.parquet": "train",
+        "show scores.jsonl --out scores.csv": None,
+        "report window_cleaner.txt --out report": None,
+        "book book.txt": None,
+        **{f"book book.{suffix}": "books" for suffix in ("md", "epub", "docx", "html")},
+        "extract book.epub --share 10%": "books",
+        "extract book.txt --share 10%": None,
+        "corpus window_cleaner.txt --out shards": "train",
+        "evaluate labels.csv": "train",
+        "app": "demo",
+    }
+    readme = (ROOT / "README.md").read_text("utf-8")
+    named = set(re.findall(r"narrative-twins ([a-z]+)", readme))
+    assert named <= {command.split()[0] for command in needs}
+    shutil.copy(ROOT / "examples" / "stories" / "window_cleaner.txt", tmp_path)
+    for suffix in ("txt", "md", "epub", "docx", "html", "pdf"):
+        (tmp_path / f"book.{suffix}").write_text("Chapter 1\n\nNadia ran. It rained.")
+    modules = {
+        "pyarrow": "pyarrow",
+        "datasets": "datasets",
+        "sentence-transformers": "sentence_transformers",
+        "matplotlib": "matplotlib",
+        "lxml": "lxml",
+        "markdown-it-py": "markdown_it",
+        "pypdf": "pypdf",
+        "gradio": "gradio",
+    }
+    arguments = [json.dumps(modules), json.dumps(list(needs))]
+    done = run_command(sys.executable, "-c", SCORING_ALONE, *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, *parts = done.stderr.split("$ ")
+    for part, (command, extra) in zip(parts, needs.items(), strict=True):
+        name, *lines, code = part.splitlines()
+        assert name == command and code == str(int(extra is not None)), part
+        assert extra is None or f"pip install 'narrative_twins[{extra}]'" in lines[0], part
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from narrative_twins.commands.options import (
     option,
     option_group,
     output_format,
+    plural,
     tell,
     valued,
 )
@@ -104,7 +105,8 @@ class Output:
             if target.no_curves is not None:
                 tell(f"pages will have no curves: {target.no_curves}")
             count = target.write(results, left_out)
-            tell(f"{os.path.join(target.path, INDEX)} has {count} stories")
+            has = plural(count, "story", "stories")
+            tell(f"{os.path.join(target.path, INDEX)} has {has}")
             return
         # A terminal has its own width and colours.
         console = Console() if self.out == STDIN and sys.stdout.isatty() else None
