@@ -24,8 +24,8 @@ from narrative_twins.commands.options import (
     resume_hint,
     resume_option,
     scoring_options,
-    shows_progress,
     usage_errors,
+    watch,
 )
 from narrative_twins.commands.outputs import JSON_LINES, Output, formats_of_books, output_options
 from narrative_twins.commands.score import load_encoder, run_settings
@@ -77,7 +77,7 @@ def book(
     output.check([file], resume, is_book=True)
     target = output.target()
     found, scorer = _load(file, levels, scoring, loading)
-    progress = shows_progress(quiet)
+    progress = watch(quiet)
     if output.format != JSON_LINES:
         output.write(scorer.result(found, scorer.rows(found, progress=progress)), target)
         return 0
@@ -185,7 +185,7 @@ def extract(
     else:
         chosen = {**scoring, "operations": [operation or PRIMARY_OPERATION], "max_shifts": None}
         found, scorer = _load(file, ["sentence"], chosen, loading)
-        result = scorer.result(found, scorer.rows(found, progress=shows_progress(quiet)))
+        result = scorer.result(found, scorer.rows(found, progress=watch(quiet)))
     piece = result.extract(sentences, operation, share=share, words=words).in_format(form)
     Output(out, "text").write_pieces([piece], target)
     return 0

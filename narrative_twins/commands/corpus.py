@@ -6,6 +6,7 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -26,6 +27,7 @@ from narrative_twins.commands.options import (
     shows_progress,
     tell,
     usage_errors,
+    watch,
 )
 from narrative_twins.commands.stories import (
     FILES,
@@ -115,9 +117,11 @@ def corpus(
     if warns:
         # The result says which stories are truncated; they are counted below.
         scoring["on_truncation"] = "ignore"
-    scorer = StoryScorer(loading.pop("model"), loading=loading, **scoring)
     shown = shows_progress(quiet)
     total = count_inputs(sources.files, form.input_format) if shown else 0
+    if total and processes == 1:  # other processes would not know of it
+        scoring["progress"] = replace(watch(quiet, max(1, total / job[1] / shard_rows)), bar=False)
+    scorer = StoryScorer(loading.pop("model"), loading=loading, **scoring)
     hint = f"the shards in {out} are complete; the same command continues"
     with (
         on_interrupt(lambda: hint),

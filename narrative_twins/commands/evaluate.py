@@ -21,6 +21,7 @@ from narrative_twins.commands.options import (
     quiet_option,
     scoring_options,
     shows_progress,
+    watch,
 )
 
 
@@ -165,7 +166,7 @@ def evaluate(
             out,
             results=dict(results),
             baselines=[] if baselines == ["none"] else baselines,
-            progress=shown,
+            progress=watch(quiet),
             report=console.print if shown else lambda message: None,
             **options,
             **scoring,

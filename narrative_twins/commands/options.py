@@ -152,7 +152,7 @@ def option_group(
         argument: the argument of the command that has their values.
         heading: of the group in `--help`.
         options: the settings of each option by its name, see `click.option`; `flags` if they are
-            not `--NAME`.
+            not `--NAME`; `short` for those of another option that sets it.
         kind: makes the argument of the values by name.
     """
 
@@ -165,6 +165,8 @@ def option_group(
         decorated: Callable[..., Any] = run
         for name, settings in reversed(list(options.items())):
             others = dict(settings)
+            if (short := others.pop("short", None)) is not None:
+                decorated = option(*short.pop("flags"), name, heading=heading, **short)(decorated)
             flags = others.pop("flags", (f"--{name.replace('_', '-')}",))
             decorated = option(*flags, name, heading=heading, **others)(decorated)
         return decorated
@@ -245,16 +247,39 @@ def scoring_options(*only: str) -> Decorator:
             default=known.default,
             show_default=known.default is not None and "default" not in known.help,
         )
+        if name == "approximate":
+            options[name]["short"] = {
+                "flags": ("--fast",),
+                "flag_value": "one-pass",
+                "help": "Short for --approximate one-pass.",
+            }
     return option_group("scoring", "Scoring", options)
 
 
-quiet_option = option("-q", "--quiet", is_flag=True, help="Show no progress bar.")
+quiet_option = option("-q", "--quiet", is_flag=True, help="Show no progress and no estimate.")
 resume_option = option("--resume", is_flag=True, help="Continue an interrupted run.")
 
 
 def shows_progress(quiet: bool) -> bool:
     """Whether a progress bar is shown: in a terminal, unless the user wants none."""
     return sys.stderr.isatty() and not quiet
+
+
+def watch(quiet: bool, factor: float = 1.0) -> Any:
+    """The option `progress` of commands: a progress bar in a terminal, and an estimate with advice
+    if exact scoring takes long; nothing if the user wants none. `factor` is how many times as much
+    is scored as the progress is of."""
+    from narrative_twins.app.queue import format_duration
+    from narrative_twins.salience.engine import Watch
+
+    def advise(exact: float, one_pass: float) -> None:
+        exact, one_pass = exact * factor, one_pass * factor
+        tell(
+            f"exact scores take about {format_duration(exact)}; --fast (--approximate one-pass),"
+            f" without shifting, about {format_duration(one_pass)}"
+        )
+
+    return not quiet and Watch(shows_progress(quiet), advise)
 
 
 def tell(message: object) -> None:

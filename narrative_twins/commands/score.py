@@ -16,8 +16,8 @@ from narrative_twins.commands.options import (
     resume_hint,
     resume_option,
     scoring_options,
-    shows_progress,
     usage_errors,
+    watch,
 )
 from narrative_twins.commands.outputs import REPORT, Output, output_options
 from narrative_twins.commands.stories import (
@@ -87,7 +87,7 @@ def _score(
         out = ResumableFile(output.out, settings, resume)
         done = _digests(out)
     stories = StoryInput(files, form, scoring, done, loading["model"])
-    options["progress"] = shows_progress(quiet)
+    options["progress"] = watch(quiet)
     with on_interrupt(lambda: resume_hint(output.out) if output.is_resumable else None):
         output.write(stories.results(encoder, options), out, lambda: stories.problems)
     return 1 if stories.problems else 0

@@ -102,7 +102,7 @@ def evaluate(
         for source in given
     ]
     checked_options(options)
-    progress = bool(options.get("progress"))
+    progress: Any = options.get("progress", False)
     scoring = {name: value for name, value in options.items() if name != "progress"}
     loading = loading or {}
     if baselines is not None and not isinstance(baselines, str):

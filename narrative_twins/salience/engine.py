@@ -9,12 +9,14 @@ each runs it on a part of the stories.
 from __future__ import annotations
 
 import logging
+import math
 import multiprocessing
 import os
 import pickle
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -39,7 +41,7 @@ from narrative_twins.salience.options import (
     approximation,
     checked_options,
 )
-from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans
+from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans, one_pass_share
 from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.stories.sentences import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
@@ -51,6 +53,10 @@ Outcome: TypeAlias = StorySalience | StoryError
 
 BUFFER_TOKENS = 1_000_000
 """Planned tokens after which the encoder runs, which bounds memory for long stories."""
+
+LONG = 10.0
+"""Estimated seconds of exact scoring from which people who wait are advised."""
+_MEASURED = 1.0  # seconds by which its speed is measured
 
 
 def score_stories(
@@ -87,9 +93,16 @@ def score_stories(
     processes, size = checked["processes"], checked["batch_size"]
     expected = length_hint(stories)
     progress = Progress(checked["progress"], "stories", expected)
-    parsed = (_parsed(source, checked["windows"], checked["splitter"]) for source in stories)
+
+    def seen(story: Story | StoryError) -> Story | StoryError:
+        if checked["approximate"] is None and isinstance(story, Story):
+            progress.compare(encoder, operations, story)
+        return story
+
+    sources = (_parsed(source, checked["windows"], checked["splitter"]) for source in stories)
+    parsed, operations = map(seen, sources), checked["operations"]
     is_strict = checked["on_truncation"] == "error"
-    engine = Engine(encoder, checked["operations"], checked["approximate"], size, is_strict)
+    engine = Engine(encoder, operations, checked["approximate"], size, is_strict)
     if processes == 1 or expected == 1:
         stops = checked["on_error"] == "raise"
         outcomes = engine.outcomes(parsed, progress.reach, stops_at_errors=stops)
@@ -279,20 +292,45 @@ def _too_long(context_tokens: int | None, cut_tokens: int) -> str:
     return f"{found}; an encoder that reads more at once sees more of it"
 
 
+@dataclass
+class Watch:
+    """What people who wait for scores see, as the option `progress`; false without a bar.
+
+    Attributes:
+        bar: whether a progress bar is shown.
+        on_long: called once, as soon as exact scoring is estimated to take more than `LONG`
+            seconds: with that estimate and with a rough one for one pass.
+    """
+
+    bar: bool
+    on_long: Callable[[float, float], None]
+    called: bool = False
+
+    def __bool__(self) -> bool:
+        return self.bar
+
+
 class Progress:
     """How much is done: a progress bar, or a function that is called with the amount.
 
     Args:
-        wanted: whether to show the bar; or the function.
+        wanted: whether to show the bar; or the function; or a `Watch`.
         unit: what is counted.
         total: how many there are; 0 if that is not known.
         done: how many are done already.
     """
 
     def __init__(
-        self, wanted: bool | Callable[[float], None], unit: str, total: int = 0, done: float = 0.0
+        self,
+        wanted: bool | Callable[[float], None] | Watch,
+        unit: str,
+        total: int = 0,
+        done: float = 0.0,
     ) -> None:
-        self.done = done
+        self.done, self._first, self._total = done, done, total
+        self._watch = wanted if isinstance(wanted, Watch) else None
+        self._began: tuple[float, float] | None = None  # the time after the first pass, and `done`
+        self._one_pass_share: Callable[[], float] | None = None
         self._call = wanted if callable(wanted) else lambda done: None
         self._bar: tqdm[Any] = tqdm(
             total=total or None,
@@ -312,6 +350,32 @@ class Progress:
         self._bar.update(done - self.done)
         self.done = done
         self._call(done)
+        if self._watch is not None and not self._watch.called and done > self._first:
+            self._estimate(self._watch)
+
+    def compare(self, encoder: StoryEncoder, operations: list[Operation], story: Story) -> None:
+        """Compare the time of one pass with that of the exact scoring of this story, if a `Watch`
+        wants an estimate."""
+
+        def share() -> float:
+            return one_pass_share(operations, encoder.tokenize(story.sentences), story.windows)
+
+        if encoder.pooling == "mean" and any(operation.has_one_pass for operation in operations):
+            self._one_pass_share = share
+
+    def _estimate(self, watch: Watch) -> None:
+        """Estimate how long scoring takes by its speed after the first forward pass, which may be
+        slower than others."""
+        now = time.monotonic()
+        self._began = self._began or (now, self.done)
+        spent, done = now - self._began[0], self.done - self._began[1]
+        total = max(self._total, math.ceil(self.done))
+        if spent < _MEASURED or not done or self.done >= total or self._one_pass_share is None:
+            return
+        seconds = (total - self._first) * spent / done
+        if seconds > LONG and (share := self._one_pass_share()) < 0.5:
+            watch.called = True
+            watch.on_long(seconds, seconds * share)
 
     def close(self) -> None:
         """Leave the bar as it is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from narrative_twins.stories.story import Order, StoryError, Window
 WINDOW_TOKENS = 100_000_000
 """Maximal tokens of the variants of a window; the plan of a larger window would take more than half
 a gigabyte."""
+
+_SAMPLE, _SAMPLE_ORDERS = 20, 10_000
+"""Windows of a story, and orders of an operation in a window, by which costs are compared."""
 
 
 @dataclass
@@ -157,6 +161,22 @@ def one_pass_plans(
                 variants,
                 one_pass=True,
             )
+
+
+def one_pass_share(
+    operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]
+) -> float:
+    """Roughly how much of what exact plans read one pass over a story reads, by the sentences that
+    are read for its first windows."""
+    spans = spans[:_SAMPLE]
+    orders = (
+        order
+        for window in map(tokens.window, spans)
+        for operation in operations
+        for order in islice(operation.orders(window), _SAMPLE_ORDERS)
+    )
+    shared = (tokens.window((group[0][0], group[-1][1])) for group in _groups(tokens, spans))
+    return sum(window.stop - window.start for window in shared) / sum(map(len, orders))
 
 
 def _groups(tokens: TokenizedStory, spans: Sequence[Span]) -> Iterator[list[Span]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import os
 import re
@@ -12,12 +13,14 @@ import signal
 import threading
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from transformers.utils import logging as transformers_logging
 
 from narrative_twins import score_stories
 from narrative_twins.files import AtomicFile
+from narrative_twins.salience import engine
 
 from support.command import run
 from support.processes import wait_until
@@ -98,11 +101,35 @@ def test_options_reach_the_engine(score, story, tmp_path):
     assert [one["score"] for one in row["top"]] == sorted(row["scores"]["deletion"])[:0:-1]
     (row,) = score(story, "-f", "jsonl", "--approximate", "one-pass", "--pooling", "mean").rows
     assert row["approximate"] == "one-pass" and "shifting" not in row["scores"]
+    assert score(story, "-f", "jsonl", "--fast").rows == [row]
     assert len(score(story, "-f", "extract", "--share", 0.6).out.splitlines()) == 2
     (tmp_path / "verse.txt").write_text("Chapter 1\n\nThe sea was grey,\nthe sky was grey.")
     verse = [tmp_path / "verse.txt", "-f", "jsonl", "--split", "lines"]
     for options, sentences in (([], 2), (["--score-headings"], 3)):
         assert len(score(*verse, *options).rows[0]["sentences"]) == sentences
+
+
+@pytest.mark.parametrize("command", ["score", "book"])
+def test_long_exact_scoring_is_announced_with_what_is_faster(
+    command, bert_folder, tmp_path, monkeypatch
+):
+    """Once; a forward pass seems to take a second here."""
+    seconds = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: next(seconds))
+    monkeypatch.setattr(engine, "time", clock)
+    tale = "Nadia ran. The mill burned. It rained. Omar wrote. Nobody knew. He left."
+    (tmp_path / "tale.txt").write_text(tale)
+    options = ["--model", bert_folder, "--device", "cpu", "--batch-tokens", "1", "-f", "json"]
+    done = run(command, tmp_path / "tale.txt", *options)
+    # The longest texts come first: a pass reads 6 of 26 * 6 + 6 * 5 + (1 + 2 + 3 + 4) + 6 sentences.
+    advice = r"narrative-twins: exact scores take about (\d+) seconds; --fast \(--approximate"
+    advice += r" one-pass\), without shifting, about (\d+) seconds?\n"
+    found = re.fullmatch(advice, done.err)
+    assert done.code == 0 and found, done
+    exact, one_pass = map(int, found.groups())
+    assert 30 <= exact <= 38 and one_pass == 1
+    assert run(command, tmp_path / "tale.txt", *options, "--quiet").err == ""
+    assert run(command, tmp_path / "tale.txt", *options, "--fast").err == ""
 
 
 def test_invalid_stories_are_reported_and_skipped(score, story, tmp_path):

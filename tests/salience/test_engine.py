@@ -6,6 +6,7 @@ import logging
 import math
 import re
 from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pandas
@@ -16,11 +17,14 @@ from hypothesis import strategies as st
 from narrative_twins import (
     OPERATIONS,
     Operation,
+    Story,
     StoryEncoder,
     StoryError,
     score_stories,
     split_sentences,
 )
+from narrative_twins.salience import engine
+from narrative_twins.salience.operations import resolve_operations
 
 from support.models import encoder_of, small
 from support.oracle import Oracle
@@ -85,6 +89,23 @@ def test_parity_with_oracle_on_any_stories_and_windows(sentences, data):
     story = {"sentences": sentences, "windows": data.draw(window_sizes(len(sentences)))}
     result = score_story(story, encoder)
     assert_close(result.scores, oracle_of(encoder).score(sentences, result.windows))
+
+
+def test_the_time_of_exact_scoring_is_estimated_once(monkeypatch):
+    """By the speed after the first pass, from a second on; one pass by what it reads."""
+    times = iter([0.0, 0.5, 2.0, 3.0])
+    monkeypatch.setattr(engine, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    calls = []
+    watch = engine.Watch(False, lambda *seconds: calls.append(seconds))
+    progress = engine.Progress(watch, "stories", 100)
+    story = Story.parse({"sentences": ["Nadia ran."] * 5})
+    progress.compare(StoryEncoder(*encoder_of("bert")), resolve_operations(None), story)
+    for done in (10, 10.5, 12, 13):
+        progress.reach(done)
+    # The story and four sentences five times; and five shifted four times; 1 to 5; 5 and 1 + ... .
+    read = (5 + 5 * 4) + (5 + 5 * 4 * 5) + (1 + 2 + 3 + 4 + 5) + (5 + 5 * 1)
+    ((exact, one_pass),) = calls
+    assert exact == 100 and one_pass == pytest.approx(100 * 5 / read)
 
 
 def test_parity_with_oracle_on_the_part_of_a_story_that_fits():

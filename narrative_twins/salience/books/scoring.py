@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.books.units import LEVELS, Level, Row, chapters_of
-from narrative_twins.salience.engine import Progress, loaded_encoder, score_stories
+from narrative_twins.salience.engine import Progress, Watch, loaded_encoder, score_stories
 from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.options import BookOptions, approximation, checked_options
 from narrative_twins.salience.plans import check_finite, checked_scores, pooled_sums
@@ -113,7 +113,10 @@ class BookScorer:
         return tuple(self.operations)
 
     def rows(
-        self, book: Book, done: Sequence[Row] = (), progress: bool | Callable[[float], None] = False
+        self,
+        book: Book,
+        done: Sequence[Row] = (),
+        progress: bool | Callable[[float], None] | Watch = False,
     ) -> Iterator[Row]:
         """The chapters of a book as rows, each as soon as its parts are scored; `done` are those
         that were scored before, which come first."""
@@ -150,6 +153,8 @@ class BookScorer:
             sums = self._scene_sums(story, chapter.scenes, lambda part: bar.add(part * share))
         scores: Mapping[str, list[float]] = {}
         if with_sentences:
+            if self.options.get("approximate") is None:
+                bar.compare(self.encoder, self.operations["sentence"], story)
             options: Any = self.options | {
                 "operations": self.operations["sentence"],
                 "on_truncation": "ignore",
