@@ -73,6 +73,19 @@ def test_wrong_arguments_are_one_line(arguments, problem):
     assert problem in done.err and done.err.endswith(" --help\n") and done.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
+def test_a_mistyped_flag_is_one_line_with_the_near_one(names):
+    done = run(*names, "--hlep")
+    assert done.code == 2 and done.err.count("\n") == 1, done
+    assert done.err.startswith(f"narrative-twins {' '.join(names)}: No such option '--hlep'.")
+    assert "--help'" in done.err
+
+
+def test_a_mistyped_format_flag():
+    done = run("score", "story.txt", "--formt", "html")
+    assert "No such option '--formt'. (Did you mean one of: '--format'," in done.err
+
+
 def test_what_a_terminal_can_not_show_needs_a_file():
     for form in ("html", "png"):
         done = run("score", "story.txt", "--format", form, terminal=True)
