@@ -102,6 +102,8 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
         )
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
+        if not self.config.files:
+            raise ValueError("the builder has no files; use the loading function, or give files=")
         return [
             datasets.SplitGenerator(name=split, gen_kwargs={"files": files, "split": split})
             for split, files in self.config.files.items()

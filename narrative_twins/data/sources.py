@@ -115,7 +115,7 @@ def source_files(
         if isinstance(rows, Dataset):
             return [_written(rows, cache_dir)]
         found: list[str] = []
-        for path in map(os.fspath, [rows] if isinstance(rows, (str, os.PathLike)) else rows):
+        for path in map(_local, [rows] if isinstance(rows, (str, os.PathLike)) else rows):
             is_remote = path.startswith("hf://")
             found += sum(on_hub(path).values(), []) if is_remote else _matching(path)
         if not found:
@@ -123,7 +123,7 @@ def source_files(
         return found
 
     if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
+        source = path = _local(source)
         if path.startswith("hf://") or not (os.path.exists(path) or glob.has_magic(path)):
             return on_hub(path)
         if os.path.isdir(path) and revision is None:
@@ -148,6 +148,12 @@ def configurations(folder: Path) -> MetadataConfigs:
         return MetadataConfigs.from_dataset_card_data(DatasetCard.load(card).data)
     except (yaml.YAMLError, TypeError, ValueError) as error:
         raise ValueError(f"the metadata of {card} are invalid ({error}); repair them") from error
+
+
+def _local(path: Name) -> str:
+    """A path, also of a `file://` address."""
+    found = os.fspath(path)
+    return unquote(found.removeprefix("file://")) if found.startswith("file://") else found
 
 
 def _matching(path: str) -> list[str]:

@@ -327,3 +327,16 @@ def test_tripod_as_cleaned_by_the_released_code(cached, tmp_path):
     rows.write_text(json.dumps([{"story": ["A."] * 5, "turning_points": [0] * 5}]))
     with pytest.raises(RowError, match="cleaning='released' is for TRIPOD's table"):
         load(rows, "train", cleaning="released")
+
+
+def test_addresses_of_files_are_paths(tmp_path):
+    file = tmp_path / "my stories.jsonl"
+    file.write_text(json.dumps({"story": ["A b."], "twin": ["C d."]}) + "\n", encoding="utf-8")
+    for source in (file.as_uri(), [file.as_uri()], f"file://{file}"):
+        rows = load_story_twins(source, "train", cache_dir=str(tmp_path / "cache"))
+        assert rows["story"][:] == [["A b."]]
+
+
+def test_a_builder_without_files_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="the builder has no files"):
+        StoryTwinsBuilder(cache_dir=str(tmp_path)).download_and_prepare()
