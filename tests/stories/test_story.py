@@ -139,7 +139,7 @@ def test_invalid_stories_raise(source, problem):
 @pytest.mark.parametrize(
     "windows",
     [0, 6, -1, True, "even", 2.5, [], [2, 2], [5, 0], [6, -1], [[0, 2], [3, 5]], [[0, 3], [2, 5]], [[0, 1], [2, 3]], [[0, 1], [2, 3, 4]], [[0, 2, 5]],
-     [[1, 0], [2, 3, 4]], [[], [0, 1, 2, 3, 4]], [FIVE[:2], FIVE[2:]], [FIVE[:2], 3], {}, [[0, None], [2, 5]]],
+     [[1, 0], [2, 3, 4]], [[], [0, 1, 2, 3, 4]], [FIVE[:2], FIVE[2:]], [FIVE[:2], 3], {}, [[0, None], [2, 5]], [[None, 5]]],
     ids=str,
 )  # fmt: skip
 def test_windows_that_do_not_partition_raise(windows):
