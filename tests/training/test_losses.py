@@ -3,6 +3,8 @@ sentence-transformers."""
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
-from narrative_twins.training.losses import NarrativeTwinsLoss
+from narrative_twins.training.losses import NarrativeTwinsLoss, batches_by_length
 
 from support.models import modules
 from support.oracle import twins_loss
@@ -95,6 +97,19 @@ def test_loss_matches_the_formula_on_any_batch(data):
     with torch.no_grad():
         expected = twins_loss(model[0].auto_model, model.tokenizer, batch, **options)
     assert found.item() == pytest.approx(expected.item(), abs=1e-6)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.integers(1, 30))
+def test_passes_have_short_texts_first_and_no_more_tokens_than_the_limit(lengths, limit):
+    found = list(batches_by_length(torch.tensor(lengths), limit))
+    texts = [index for part, _ in found for index in part.tolist()]
+    assert sorted(texts) == list(range(len(lengths)))
+    assert [lengths[text] for text in texts] == sorted(lengths)
+    for (part, longest), (after, _) in zip_longest(found, found[1:], fillvalue=([], 0)):
+        assert longest == max(lengths[text] for text in part)
+        assert len(part) * longest <= limit or len(part) == 1
+        # One more text would not fit.
+        assert not len(after) or (len(part) + 1) * lengths[after[0]] > limit
 
 
 def test_it_is_multiple_negatives_ranking_loss():
