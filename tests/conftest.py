@@ -16,6 +16,8 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
 # The models are so small that several threads would only wait for each other, here and in processes
 # of tests.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# rich keeps the codes of a style as they were when it was first shown, for any console after that.
+os.environ["COLORTERM"] = "truecolor"
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
