@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from packaging.version import Version
 from transformers import PreTrainedTokenizerFast
 
 from narrative_twins.encoder.loading import (
@@ -192,7 +193,9 @@ class OnnxModel(PortableModel):
         import onnxscript  # noqa: F401  # torch would name it only in the middle of its work
         import torch
 
-        dynamic = {0: "batch", 1: "sequence"}
+        dynamic: dict[int, Any] = {0: "batch", 1: "sequence"}
+        if Version(torch.__version__) < Version("2.7"):  # which is the first that takes names
+            dynamic = dict.fromkeys(dynamic, torch.export.Dim.DYNAMIC)
         torch.onnx.export(
             model,
             inputs,
