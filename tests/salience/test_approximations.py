@@ -3,6 +3,8 @@ default."""
 
 from __future__ import annotations
 
+from itertools import groupby, pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -75,6 +77,12 @@ def test_windows_of_a_long_story_share_passes(monkeypatch):
         assert len(scores) == 100 and np.isfinite(scores).all()
     plans = list(one_pass_plans(resolve_operations(one_pass=True), tokens, result.windows))
     assert [(plan.window.lo, plan.window.hi) for plan in plans] == list(result.windows)
+    half = tokens.max_text_tokens // 2
+    shared = [list(group) for _, group in groupby(plans, lambda p: (p.window.start, p.window.stop))]
+    for group, after in pairwise(shared):
+        lo, hi = group[0].window.lo, group[-1].window.hi
+        assert tokens.count_tokens((lo, hi)) <= half
+        assert tokens.count_tokens((lo, after[0].window.hi)) > half, "another one would not fit"
     read = [tokens.count_tokens((plan.window.start, plan.window.stop)) for plan in plans]
     assert max(read) <= tokens.max_text_tokens and result.cut_tokens == total - min(read)
 
