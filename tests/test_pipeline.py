@@ -456,6 +456,7 @@ def test_map_over_a_data_set_in_two_processes(fast, bert_folder):
 
 def test_other_messages_of_transformers_are_kept(caplog, monkeypatch):
     logger = logging.getLogger("transformers.pipelines")
+    caplog.set_level(logging.WARNING, "transformers")
     monkeypatch.setattr(logger, "propagate", True)
     monkeypatch.setattr(logger.parent, "propagate", True)
     message = "No model was supplied, defaulted to {} and revision main."
