@@ -167,7 +167,7 @@ speed-large: $(VENV)/package  ## the same for large encoders and for a whole boo
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --work book-exact --rounds 1 \
 	--out benchmarks/results/speed-book-cpu.json
 
-speed-training: $(VENV)/package  ## how long a step of training takes; two minutes on two cores
+speed-training: $(VENV)/package  ## how long a step of training takes; six minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/training.py
 
 backends: $(VENV)/dev  ## the encoder run by torch and by ONNX; five minutes on two cores

@@ -2,8 +2,9 @@
 
     python benchmarks/training.py [--model FOLDER_OR_ID] [--rounds 3] [--work ...]
 
-"Plain" is torch and sentence-transformers with default settings: all texts of a batch padded to the
-longest. The others are the steps of `NarrativeTwinsTrainer`, in float32 and with `bf16=True`. Each
+For twins, "plain" is torch and sentence-transformers with default settings: all texts of a batch
+padded to the longest. The others are the steps of `NarrativeTwinsTrainer`, in float32 and with
+`bf16=True`. For votes, the steps are those of `SalienceLoss` in float32, in one pass and exact. Each
 round runs all ways in turn; times are medians over rounds, ratios are medians of the ratios within
 a round.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 from unittest.mock import patch
@@ -21,12 +23,12 @@ import torch
 from tqdm.auto import tqdm
 
 from narrative_twins import StoryEncoder, TwinsCollator, trainable_encoder
-from narrative_twins.data import load_story_twins, load_window_twins
+from narrative_twins.data import load_story_salience, load_story_twins, load_window_twins
 from narrative_twins.training import losses
 from narrative_twins.training.losses import NarrativeTwinsLoss
+from narrative_twins.training.salience_loss import SalienceLoss
 
-WORK = {"32 stories": (load_story_twins, 32), "8 synopses": (load_window_twins, 8)}
-WAYS = {
+TWINS = {
     "plain, float32": (False, False),
     "float32": (False, True),
     "plain, bfloat16": (True, False),
@@ -34,16 +36,33 @@ WAYS = {
 }
 """By name: whether products are in bfloat16, as with `bf16=True`; whether to batch texts by
 length."""
+VOTES: dict[str, dict[str, Any]] = {
+    "summarization, one pass": {"operations": "summarization", "approximate": "one-pass"},
+    "all but shifting, one pass": {"approximate": "one-pass"},
+    "summarization, exact": {"operations": "summarization"},
+    "all operations, max_shifts=2": {"max_shifts": 2},
+    "all operations, exact": {},
+}
+"""The settings of `SalienceLoss` by name."""
+WORK: dict[str, tuple[Any, int, dict[str, Any]]] = {
+    "32 stories": (load_story_twins, 32, TWINS),
+    "8 synopses": (load_window_twins, 8, TWINS),
+    "8 stories with votes": (load_story_salience, 8, VOTES),
+    "2 passages with votes": (partial(load_story_salience, name="prose"), 2, VOTES),
+}
+"""By name: what loads the rows, how many, and the ways to train on them."""
 
 
-def step(model: str | None, rows: Any, way: tuple[bool, bool]) -> tuple[Callable[[], None], int]:
+def step(model: str | None, rows: Any, way: Any) -> tuple[Callable[[], None], int]:
     """A training step, and its number of tokens."""
-    bfloat16, fast = way
     encoder = trainable_encoder(model)
     encoder.train()
-    batch = TwinsCollator(StoryEncoder.from_sentence_transformer(encoder).tokenizer)(rows)
+    tokens = StoryEncoder.from_sentence_transformer(encoder).tokenizer
+    votes = isinstance(way, dict)
+    loss: Any = SalienceLoss(encoder, **way) if votes else NarrativeTwinsLoss(encoder)
+    bfloat16, fast = (False, True) if votes else way
+    batch = (loss.collator(tokens) if votes else TwinsCollator(tokens))(rows)
     texts = {name.removeprefix("texts_"): values for name, values in batch.items()}
-    loss = NarrativeTwinsLoss(encoder)
 
     def run() -> None:
         limit = losses.CPU_PASS_TOKENS if fast else 10**9
@@ -67,9 +86,9 @@ def main() -> None:
     parser.add_argument("--work", choices=WORK, nargs="+", default=list(WORK))
     arguments = parser.parse_args()
     for work in arguments.work:
-        load, count = WORK[work]
+        load, count, ways = WORK[work]
         rows = list(load(split=f"train[:{count}]"))
-        steps = {name: step(arguments.model, rows, way) for name, way in WAYS.items()}
+        steps = {name: step(arguments.model, rows, way) for name, way in ways.items()}
         seconds: dict[str, list[float]] = {name: [] for name in steps}
         for number in tqdm(range(arguments.rounds + 1), desc=work):
             for name, (run, _) in steps.items():
@@ -78,11 +97,11 @@ def main() -> None:
                 # The first round is a warm-up.
                 if number:
                     seconds[name].append(time.perf_counter() - start)
-        first = seconds["plain, float32"]
+        first, times_of_first = next(iter(seconds.items()))
         for name, times in seconds.items():
-            ratio = median(a / b for a, b in zip(first, times, strict=True))
-            tokens = steps[name][1] / median(times)
-            speed = f"{tokens:>7,.0f} tokens a second   {ratio:.2f} times as fast"
+            ratio = median(a / b for a, b in zip(times, times_of_first, strict=True))
+            tokens = steps[name][1]
+            speed = f"{tokens:>7,} tokens   {ratio:>6.2f} times the time of {first}"
             print(f"{work}   {name:<28}{median(times):>7.2f} s   {speed}")
 
 

@@ -11,12 +11,14 @@ has narrative twins of the package, so that the encoder keeps telling plots apar
 
 All four operations are trained, since those that are not lose: shifting to the two nearest
 positions only, which is most of what it costs. `--operations summarization deletion` trains and
-validates these two.
+validates these two, and `--approximate one-pass` the one-pass forms, for scoring with
+`approximate="one-pass"`.
 """
 
 from functools import partial
 
 from narrative_twins.data import load_story_salience, load_story_twins
+from narrative_twins.salience.operations import resolve_operations
 from narrative_twins.training.salience_loss import SalienceLoss
 from narrative_twins.training.script import (
     DEFAULTS,
@@ -64,13 +66,14 @@ def main() -> None:
     model = trainable_encoder(
         script.encoder, pooling=script.pooling, attn_implementation=script.attn_implementation
     )
-    weights = (
-        WEIGHTS
-        if script.operations is None
-        else {name: WEIGHTS.get(name, 1.0) for name in script.operations}
-    )
+    one_pass = script.approximate is not None
+    operations = resolve_operations(script.operations, one_pass=one_pass)
     salience = SalienceLoss(
-        model, weights, max_shifts=MAX_SHIFTS, mini_batch_size=arguments.mini_batch_size
+        model,
+        {operation.name: WEIGHTS.get(operation.name, 1.0) for operation in operations},
+        approximate=script.approximate,
+        max_shifts=None if one_pass else MAX_SHIFTS,
+        mini_batch_size=arguments.mini_batch_size,
     )
     trainer = NarrativeTwinsTrainer(
         model,

@@ -330,8 +330,8 @@ class TokenizedStory:
         self, window: Window, special: bool
     ) -> tuple[list[list[Chunk]], list[list[Chunk]]]:
         """The chunks of a window with its context, once for each sentence of the window with only
-        its tokens pooled; and if `special`, once with only the special tokens pooled. Raises
-        StoryError if a sentence has no tokens.
+        its tokens pooled; and if `special`, once with only the special tokens pooled, if the
+        tokenizer has any. Raises StoryError if a sentence has no tokens.
         """
         ids, owners = self._ids_of(window.base)
         texts = []
@@ -342,7 +342,9 @@ class TokenizedStory:
                     f"sentence {i} ({self.texts[i][:40]!r}) has no tokens of its own in this text"
                 )
             texts.append(self._split(ids, mask, special=False))
-        return texts, [self._split(ids, np.zeros(len(ids), bool), special=True)] if special else []
+        if not special or not len(self.tokenizer.head) + len(self.tokenizer.tail):
+            return texts, []
+        return texts, [self._split(ids, np.zeros(len(ids), bool), special=True)]
 
     def _split(self, ids: Ids, mask: Mask, special: bool) -> list[Chunk]:
         """Split a text into chunks that fit the context, without those that have no pooled

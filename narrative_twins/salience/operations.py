@@ -133,6 +133,7 @@ class Operation(ABC):
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         """Approximate scores from the token states of one forward pass over the story; optional.
+        Operations to train in this form also take torch's tensors, as with `scores`.
 
         Args:
             sums: the sum of the states of each sentence of the window, shape `(window.size,
@@ -172,7 +173,8 @@ def resolve_operations(
     Raises:
         TypeError: an operation is neither a name nor an instance.
         ValueError: a name is unknown, no operation is given, two different instances have the same
-            name, or an operation does not implement `one_pass` as required.
+            name, an operation does not implement `one_pass` as required, or `max_shifts` is given
+            with `one_pass`.
     """
     if operations is None and one_pass:
         operations = [operation for operation in OPERATIONS.values() if operation.has_one_pass]
@@ -180,8 +182,13 @@ def resolve_operations(
     for operation in chosen:
         if one_pass and not operation.has_one_pass:
             supported = ", ".join(name for name, known in OPERATIONS.items() if known.has_one_pass)
-            raise ValueError(f"{operation.name} has no one-pass form; choose from {supported}")
+            raise ValueError(
+                f"{operation.name} has no one-pass form; choose from {supported}, or leave out"
+                " approximate='one-pass'"
+            )
     if max_shifts is not None:
+        if one_pass:
+            raise ValueError(f"max_shifts={max_shifts} has no effect with approximate='one-pass'")
         chosen = [
             Shifting(max_shifts) if type(operation) is Shifting else operation
             for operation in chosen
@@ -309,12 +316,7 @@ class Disruption(Operation):
                 yield tuple(range(window.start, i + 1))
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        if window.size == 1:
-            return np.zeros(1)
-        before = [0, *range(window.size - 1)]
-        scores: NDArray[np.float64] = 1.0 - cosine(vectors, vectors[before])
-        scores[0] = 0.0
-        return scores
+        return self._changes(vectors) if window.size > 1 else np.zeros(1)
 
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
         """Each score relative to what is usual at its place in a window, n ** -`decline` after n
@@ -329,8 +331,15 @@ class Disruption(Operation):
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         """The prefixes are pooled from the complete story, which the encoder has read to its
         end."""
-        prefixes = np.cumsum(sums, axis=0) + rest
-        return np.concatenate([np.zeros(1), 1.0 - cosine(prefixes[1:], prefixes[:-1])])
+        return self._changes(sums.cumsum(axis=0) + rest)
+
+    @staticmethod
+    def _changes(prefixes: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """1 − sim of each prefix and the one before it; 0.0 for the first."""
+        before = [0, *range(len(prefixes) - 1)]
+        changes: NDArray[np.float64] = 1.0 - cosine(prefixes, prefixes[before])
+        changes[0] = 0.0
+        return changes
 
 
 @register_operation

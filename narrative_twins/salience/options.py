@@ -187,11 +187,10 @@ def checked_options(options: Mapping[str, Any]) -> ScoringOptions:
     for name, option in SCORING_OPTIONS.items():
         checked[name] = options.get(name, option.default)
         option.check(name, checked[name])
-    approximate, max_shifts = checked["approximate"], checked["max_shifts"]
-    if approximate is not None and max_shifts is not None:
-        raise ValueError(f"max_shifts={max_shifts} has no effect with approximate={approximate!r}")
     checked["operations"] = resolve_operations(
-        checked["operations"], one_pass=approximate is not None, max_shifts=max_shifts
+        checked["operations"],
+        one_pass=checked["approximate"] is not None,
+        max_shifts=checked["max_shifts"],
     )
     complete: ScoringOptions = checked
     return complete

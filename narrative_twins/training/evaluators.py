@@ -20,6 +20,7 @@ from narrative_twins.evaluation.agreement import (
 )
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import Operation, resolve_operations
+from narrative_twins.salience.options import Approximation
 from narrative_twins.training.batches import DISTRACTOR, STORY, TWIN, TwinsCollator
 
 
@@ -82,7 +83,8 @@ class SalienceEvaluator(StoryEvaluator):
         rows: labelled stories from `load_story_salience` (`story`, perhaps `windows`, and `counts`
             or `labels`), or from `load_turning_points` or `load_window_twins` (`story`, perhaps
             `windows`, and `turning_points`).
-        operations: names or `Operation`s; default all.
+        operations: names or `Operation`s; default all, in one pass all that have this form.
+        approximate: see `score_stories`.
         name: prefix of the metric names.
         primary: the metric that ranks checkpoints, default `summarization_spearman`, or
             `summarization_auc` if the labels are turning points; of the first operation, if
@@ -101,13 +103,15 @@ class SalienceEvaluator(StoryEvaluator):
         rows: Iterable[Mapping[str, Any]],
         *,
         operations: str | Operation | Iterable[str | Operation] | None = None,
+        approximate: Approximation | None = None,
         name: str = "",
         primary: str | None = None,
         context_tokens: int | None = None,
         progress: bool = False,
     ) -> None:
         self.rows = list(rows)
-        self.operations = resolve_operations(operations)
+        self.approximate = approximate
+        self.operations = resolve_operations(operations, one_pass=approximate is not None)
         self.progress = progress
         first = self.rows[0] if self.rows else {}
         kinds: tuple[str, ...] = ("counts", "labels")
@@ -130,15 +134,20 @@ class SalienceEvaluator(StoryEvaluator):
 
     def labels_of_metrics(self) -> Mapping[str, str]:
         names = [operation.name for operation in self.operations]
-        if self.has_points:
-            return turning_point_labels(names, len(self.labels[0]))
-        return vote_labels(names)
+        labels = (
+            turning_point_labels(names, len(self.labels[0]))
+            if self.has_points
+            else vote_labels(names)
+        )
+        form = "" if self.approximate is None else f", {self.approximate}"
+        return {metric: label + form for metric, label in labels.items()}
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         results = score_stories(
             [{"sentences": row["story"], "windows": row.get("windows")} for row in self.rows],
             encoder,
             operations=self.operations,
+            approximate=self.approximate,
             on_truncation="ignore",
             progress=self.progress,
         )

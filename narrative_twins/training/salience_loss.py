@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from torch.nn.functional import kl_div
 from narrative_twins.data.rows import RowError
 from narrative_twins.encoder.tokenizer import Chunk, Ids, StoryTokenizer
 from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.salience.plans import exact_plans
+from narrative_twins.salience.options import SCORING_OPTIONS, Approximation
+from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans
 from narrative_twins.stories.story import Story, Window
 from narrative_twins.training.batches import flat_text, named, padded_texts
 from narrative_twins.training.losses import WindowLoss
@@ -26,6 +27,8 @@ logger = logging.getLogger(__name__)
 TEMPERATURES = {"deletion": 0.05, "shifting": 0.02, "disruption": 0.1, "summarization": 0.1}
 """Default temperatures, since scores of the operations have different ranges; 0.1 for other
 operations."""
+ONE_PASS_TEMPERATURES = TEMPERATURES | {"deletion": 0.01, "disruption": 0.03}
+"""The same in one pass, where scores of these operations vary less."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +40,28 @@ class JudgedWindow:
         group: a number that windows share whose sentences are compared with each other.
         labels: the votes or labels of its sentences.
         vectors: by operation, where the vectors of its orders are in the window vectors of the
-            batch, (R, W, D): index of the text, and of the window in the text.
+            batch, (R, W, D): index of the text, and of the window in the text. Empty in one pass.
+        parts: in one pass, the vectors from which token states are summed: index of the sentence
+            in the window, or the size of the window for other tokens; the number of tokens; and
+            where the vector is, as above. A sentence may be in several texts.
     """
 
     window: Window
     group: int
     labels: list[float]
     vectors: dict[str, list[tuple[int, int]]]
+    parts: list[tuple[int, int, int, int]] = field(default_factory=list)
+
+    def scores(self, operation: Operation, vectors: Any) -> Any:
+        """The scores of the window's sentences from the window vectors of the batch; operations
+        take a tensor as they take an array."""
+        if not self.parts:
+            texts, places = map(list, zip(*self.vectors[operation.name], strict=True))
+            return operation.scores(self.window, vectors[texts, places])
+        index, tokens, texts, places = torch.tensor(self.parts, device=vectors.device).T
+        sums = vectors.new_zeros(self.window.size + 1, vectors.shape[-1])
+        sums = sums.index_add(0, index, vectors[texts, places] * tokens[:, None])
+        return operation.one_pass(sums[:-1], sums[-1])
 
 
 class JudgedStoriesCollator:
@@ -51,8 +69,8 @@ class JudgedStoriesCollator:
 
     Rows are those of `load_story_salience`, `load_turning_points` or `load_window_twins`: `story`,
     perhaps in windows or with `windows`, and `counts`, `labels` or `turning_points`. Windows
-    without a vote, of one sentence, or whose texts exceed the context are left out; equal texts are
-    encoded once.
+    without a vote or of one sentence are left out, and those whose texts exceed the context, unless
+    they are scored in one pass. Equal texts are encoded once.
 
     Args:
         tokens: the tokenizer of the encoder, `StoryEncoder.tokenizer`.
@@ -60,6 +78,7 @@ class JudgedStoriesCollator:
         across_windows: whether the sentences of all windows of a story are compared with each
             other, see `SalienceLoss`. Windows without a vote are then left out only if the story
             has none.
+        approximate: see `SalienceLoss`.
 
     Attributes:
         truncated_windows: how many windows this process has left out so far, since they exceed the
@@ -72,10 +91,12 @@ class JudgedStoriesCollator:
         operations: str | Operation | Iterable[str | Operation] | None = None,
         *,
         across_windows: bool = False,
+        approximate: Approximation | None = None,
     ) -> None:
         self.tokens = tokens
         self.across_windows = across_windows
-        self.operations = resolve_operations(operations)
+        self.operations = resolve_operations(operations, one_pass=approximate is not None)
+        self.plans = exact_plans if approximate is None else one_pass_plans
         self.truncated_windows = 0
         # Required by the samplers of sentence-transformers.
         self.valid_label_columns: list[str] = []
@@ -91,12 +112,12 @@ class JudgedStoriesCollator:
             labels = judgments(row, f"row {row.get('id', number)}")
             story = Story.parse({"sentences": row["story"], "windows": row.get("windows")})
             tokenized = self.tokens.tokenize(story.sentences)
-            for plan in exact_plans(self.operations, tokenized, story.windows):
+            for plan in self.plans(self.operations, tokenized, story.windows):
                 window = plan.window
                 own = labels[window.lo : window.hi]
                 if window.size == 1 or not any(labels if self.across_windows else own):
                     continue
-                if any(len(chunks) > 1 for chunks in plan.variants):
+                if not plan.one_pass and any(len(chunks) > 1 for chunks in plan.variants):
                     if not self.truncated_windows:
                         logger.warning(
                             "a window exceeds the context of %d tokens and is not trained on"
@@ -105,16 +126,25 @@ class JudgedStoriesCollator:
                         )
                     self.truncated_windows += 1
                     continue
-                places = [texts.add(chunk) for (chunk,) in plan.variants]
-                vectors = {
-                    operation.name: [places[i] for i in indices]
-                    for operation, indices in plan.operations
-                }
                 group = number if self.across_windows else len(judged)
-                judged.append(JudgedWindow(window, group, own, vectors))
+                judged.append(JudgedWindow(window, group, own, *_vectors(plan, texts)))
         encoded = list(zip(texts.ids, texts.window_ids, strict=True))
         batch = padded_texts(encoded, self.tokens.pad_id)
         return named(rows, {**batch, "texts_judged": judged})
+
+
+def _vectors(
+    plan: Plan, texts: _Texts
+) -> tuple[dict[str, list[tuple[int, int]]], list[tuple[int, int, int, int]]]:
+    """The `vectors` and `parts` of a `JudgedWindow`; adds its texts to those of the batch."""
+    if plan.one_pass:
+        return {}, [
+            (index, int(chunk.pooled.sum()), *texts.add(chunk))
+            for index, chunks in enumerate(plan.variants)
+            for chunk in chunks
+        ]
+    places = [texts.add(chunk) for (chunk,) in plan.variants]
+    return {operation.name: [places[i] for i in own] for operation, own in plan.operations}, []
 
 
 def judgments(row: Mapping[str, Any], where: str) -> list[float]:
@@ -174,6 +204,10 @@ class SalienceLoss(WindowLoss):
     Scores are those of the operations themselves, on the texts that scoring would embed. A batch
     without a judged window has the loss 0.
 
+    With `approximate="one-pass"`, scores are those of the one-pass forms: a text is encoded once,
+    and one that exceeds the context in the parts in which it is scored. Other data sets of a run
+    may train the exact forms, each with its own loss.
+
     With `across_windows`, all sentences of a story are compared with each other, each scored in its
     window, for rankings of whole stories that have several windows. The mean is then over stories.
 
@@ -183,16 +217,18 @@ class SalienceLoss(WindowLoss):
     Args:
         model: the `SentenceTransformer` to train, a transformer and its pooling.
         operations: names or `Operation`s, or a dict of names with weights; default all that are
-            registered.
+            registered, in one pass all that have this form.
         temperature: of all operations, or a dict of names with temperatures; default
-            `TEMPERATURES`.
+            `TEMPERATURES`, in one pass `ONE_PASS_TEMPERATURES`.
+        approximate: `"one-pass"`, see above; None for the exact forms.
         max_shifts: shifting to this many positions only, see `score_stories`: exact shifting needs
             most of the texts.
         across_windows: as above.
         mini_batch_size: see `WindowLoss`.
 
     Raises:
-        ValueError: an operation is unknown, or a setting invalid.
+        ValueError: an operation is unknown or has no one-pass form as required, or a setting is
+            invalid.
 
     Example:
         ```python
@@ -211,22 +247,30 @@ class SalienceLoss(WindowLoss):
         operations: Mapping[str, float] | str | Operation | Iterable[str | Operation] | None = None,
         temperature: float | Mapping[str, float] | None = None,
         *,
+        approximate: Approximation | None = None,
         max_shifts: int | None = None,
         across_windows: bool = False,
         mini_batch_size: int | None = None,
     ) -> None:
         super().__init__(model, mini_batch_size)
+        SCORING_OPTIONS["approximate"].check("approximate", approximate)
+        if approximate is not None and self.pooling != "mean":
+            raise ValueError(f"approximate={approximate!r} needs mean pooling")
+        self.approximate = approximate
         self.across_windows = across_windows
         self.max_shifts = max_shifts
         weights = operations if isinstance(operations, Mapping) else {}
-        self.operations = resolve_operations(list(weights) or operations, max_shifts=max_shifts)
+        self.operations = resolve_operations(
+            list(weights) or operations, one_pass=approximate is not None, max_shifts=max_shifts
+        )
         names = [operation.name for operation in self.operations]
         self.weights = {name: float(weights.get(name, 1.0)) for name in names}
         if min(self.weights.values()) < 0 or not any(self.weights.values()):
             raise ValueError(
                 f"operations={operations!r}: weights must be at least 0, and one of them above"
             )
-        defaults = {name: TEMPERATURES.get(name, 0.1) for name in names}
+        usual = TEMPERATURES if approximate is None else ONE_PASS_TEMPERATURES
+        defaults = {name: usual.get(name, 0.1) for name in names}
         if isinstance(temperature, (int, float)):
             temperature = dict.fromkeys(names, temperature)
         self.temperatures: dict[str, float] = defaults | dict(temperature or {})
@@ -238,7 +282,12 @@ class SalienceLoss(WindowLoss):
     def collator(self, tokens: StoryTokenizer) -> JudgedStoriesCollator:
         """What makes batches for this loss; `tokens` is the tokenizer of the encoder,
         `StoryEncoder.tokenizer`."""
-        return JudgedStoriesCollator(tokens, self.operations, across_windows=self.across_windows)
+        return JudgedStoriesCollator(
+            tokens,
+            self.operations,
+            across_windows=self.across_windows,
+            approximate=self.approximate,
+        )
 
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
@@ -246,9 +295,14 @@ class SalienceLoss(WindowLoss):
         """The loss of a batch from `JudgedStoriesCollator`, a scalar. Raises ValueError for other
         batches."""
         batch, *others = sentence_features
-        if others or "judged" not in batch:
+        is_one_pass = self.approximate is not None
+        if (
+            others
+            or "judged" not in batch
+            or any(bool(judged.parts) != is_one_pass for judged in batch["judged"])
+        ):
             raise ValueError(
-                "SalienceLoss needs batches of JudgedStoriesCollator; train with"
+                "SalienceLoss needs batches of JudgedStoriesCollator with its settings; train with"
                 " NarrativeTwinsTrainer, or give data_collator=loss.collator(tokens) to the trainer"
                 " of sentence-transformers"
             )
@@ -281,13 +335,8 @@ class SalienceLoss(WindowLoss):
         shares = torch.tensor(labels, dtype=vectors.dtype, device=vectors.device) / sum(labels)
         total = vectors.sum() * 0.0
         for operation in self.operations:
-            scores = []
-            for judged in windows:
-                texts, places = map(list, zip(*judged.vectors[operation.name], strict=True))
-                # `scores` takes a tensor as it takes an array.
-                found: Any = vectors[texts, places]
-                scores.append(operation.scores(judged.window, found))
-            logits = torch.cat(scores) / self.temperatures[operation.name]  # type: ignore[arg-type]
+            scores = torch.cat([judged.scores(operation, vectors) for judged in windows])
+            logits = scores / self.temperatures[operation.name]
             divergence = kl_div(torch.log_softmax(logits, dim=0), shares, reduction="sum")
             total = total + self.weights[operation.name] * divergence
         return total / sum(self.weights.values())
@@ -297,6 +346,7 @@ class SalienceLoss(WindowLoss):
         return {
             "operations": self.weights,
             "temperature": self.temperatures,
+            "approximate": self.approximate,
             "max_shifts": self.max_shifts,
             "across_windows": self.across_windows,
             "mini_batch_size": self.mini_batch_size,

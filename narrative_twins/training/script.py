@@ -27,6 +27,7 @@ from transformers.trainer_utils import IntervalStrategy
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.facts import EncoderFacts, read_fact_values
 from narrative_twins.salience.engine import score_stories
+from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import PRIMARY_OPERATION
 from narrative_twins.training.batches import is_stream
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
@@ -88,6 +89,9 @@ class ScriptArguments:
     )
     operations: list[str] | None = setting(
         None, "Salience operations to validate; if not set, all. Shifting takes longest."
+    )
+    approximate: Approximation | None = setting(
+        None, "Validate in one pass (one-pass), which has no shifting; train_salience.py trains so."
     )
     max_train_rows: int | None = setting(None, "Maximum rows to train on; the first are used.")
     max_eval_rows: int | None = setting(None, "Maximum validation rows; the first are used.")
@@ -207,7 +211,13 @@ def validation_evaluator(
     if judged:
         operations = script.operations
         evaluators.append(
-            SalienceEvaluator(judged, name="salience", operations=operations, **options)
+            SalienceEvaluator(
+                judged,
+                name="salience",
+                operations=operations,
+                approximate=script.approximate,
+                **options,
+            )
         )
     complete = [
         row for row in validation or [] if row["twin"] is not None and row["negative"] is not None
@@ -256,7 +266,11 @@ def run_training(trainer: Any, script: ScriptArguments, story: Any = None) -> di
         if story is not None:
             encoder = StoryEncoder.from_pretrained(final, context_tokens=args.context_tokens)
             (result,) = score_stories(
-                [story], encoder, operations=PRIMARY_OPERATION, on_truncation="ignore"
+                [story],
+                encoder,
+                operations=PRIMARY_OPERATION,
+                approximate=script.approximate,
+                on_truncation="ignore",
             )
             print(f"\nsalience of a story ({PRIMARY_OPERATION}), by the encoder in {final}")
             scores = result.scores[PRIMARY_OPERATION]

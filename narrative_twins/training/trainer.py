@@ -9,6 +9,7 @@ import json
 import logging
 import tempfile
 from abc import abstractmethod
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -588,6 +589,12 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         return TwinsCollator(
             tokens, twins=args.twins, distractors=args.distractors, seed=args.seed, others=others
         )
+
+    def add_dataset_name_column(self, dataset: Any, dataset_name: str | None = None) -> Any:
+        """A copy of a data set whose rows have its name. (sentence-transformers changes the data
+        set itself, which may be given under several names, each with a loss.)"""
+        dataset = copy(dataset) if isinstance(dataset, Dataset) else dataset
+        return super().add_dataset_name_column(dataset, dataset_name)
 
     def get_default_loss(self, model: Any) -> torch.nn.Module:
         """The loss with the settings of the arguments."""

@@ -3,12 +3,14 @@ default."""
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import groupby, pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers.processors import TemplateProcessing
 
 from narrative_twins import OPERATIONS, StoryEncoder, score_stories
 from narrative_twins.salience.operations import Shifting, resolve_operations
@@ -106,6 +108,18 @@ def test_a_plan_of_one_pass_has_the_tokens_of_one_text():
     )
     assert len(plan.variants) > len(STORY)
     assert plan.tokens == len(encoder.tokenizer.tokenizer(" ".join(STORY))["input_ids"])
+
+
+def test_a_long_story_and_a_tokenizer_without_special_tokens():
+    model, tokenizer = encoder_of("bert")
+    tokenizer = deepcopy(tokenizer)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing("$A")
+    encoder = StoryEncoder(model, tokenizer, context_tokens=12)
+    options = {"approximate": "one-pass", "windows": 1, "on_truncation": "ignore"}
+    result = score_story(STORY, encoder, **options)
+    assert all(np.isfinite(scores).all() for scores in result.scores.values())
+    _, rest = encoder.tokenize(STORY).sentence_chunks(Window(0, 0, 5, 5), special=True)
+    assert rest == []
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,16 @@ def test_disruption_is_compared_by_hand():
     assert found == pytest.approx([0, 0.5, 0.1 * 2**1.25, 0.3, 0.3])
 
 
+@pytest.mark.parametrize("make", [np.array, torch.tensor])
+def test_one_pass_by_hand(make):
+    sums, rest = make([[2.0, 0.0], [0.0, 1.0]]), make([0.0, 1.0])
+    half, near = 1 / np.sqrt(2), 3 / np.sqrt(10)
+    expected = {"deletion": [1 - half, 1 - near], "disruption": [0, 1 - near]}
+    for name, scores in (expected | {"summarization": [half, half]}).items():
+        found = OPERATIONS[name].one_pass(sums, rest)
+        assert type(found) is type(sums) and found.tolist() == pytest.approx(scores)
+
+
 def test_window_of_one_sentence_scores_zero():
     lone = Window(0, 1, 2, 3)
     for name in ("deletion", "shifting", "disruption"):

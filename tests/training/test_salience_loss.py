@@ -6,22 +6,43 @@ from __future__ import annotations
 import copy
 import math
 from functools import partial
+from operator import itemgetter
 
 import pytest
 import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from tokenizers.processors import TemplateProcessing
 
-from narrative_twins import JudgedStoriesCollator, SalienceLoss, StoryEncoder, trainable_encoder
+from narrative_twins import (
+    JudgedStoriesCollator,
+    SalienceLoss,
+    StoryEncoder,
+    score_stories,
+    trainable_encoder,
+)
 from narrative_twins.data import RowError, load_story_salience, load_window_twins
-from narrative_twins.training.salience_loss import TEMPERATURES
+from narrative_twins.training.evaluators import SalienceEvaluator
+from narrative_twins.training.losses import count_windows
+from narrative_twins.training.salience_loss import ONE_PASS_TEMPERATURES, TEMPERATURES
 
 from support.models import SENTENCES, trainable
 from support.oracle import Oracle
 from support.trials import backend, search
-from support.twins_batches import QUIET, TWINS, assert_same, logged, model_of, trained, trainer_of
+from support.twins_batches import (
+    QUIET,
+    TWINS,
+    assert_same,
+    logged,
+    model_of,
+    trained,
+    trainer_of,
+    without_dropout,
+)
 
 OPERATIONS = ("deletion", "shifting", "disruption", "summarization")
+ONE_PASS_OPERATIONS = ("deletion", "disruption", "summarization")
+ONE_PASS = {"approximate": "one-pass"}
 S = SENTENCES
 STORIES = [
     {"id": "votes", "story": [S[0], S[2], "It rained.", S[5]], "counts": [0, 3, 1, 1]},
@@ -38,23 +59,24 @@ def double_model(pooling="mean"):
     return copy.deepcopy(model_of(pooling)).double()
 
 
-def batch_of(model, rows, operations=None, **options):
-    collator = JudgedStoriesCollator(
-        StoryEncoder.from_sentence_transformer(model).tokenizer, operations, **options
-    )
-    batch = collator(rows)
+def batch_of(model, rows, operations=None, context_tokens=None, **options):
+    encoder = StoryEncoder.from_sentence_transformer(model, context_tokens=context_tokens)
+    batch = JudgedStoriesCollator(encoder.tokenizer, operations, **options)(rows)
     model.train(model.training)
     return {key.removeprefix("texts_"): value for key, value in batch.items()}
 
 
-def naive_loss(model, rows, weights, temperatures, pooling="mean", across_windows=False) -> float:
+def naive_loss(
+    model, rows, weights, temperatures, pooling="mean", across_windows=False, approximate=None
+) -> float:
     """The mean over windows, or over stories across their windows, of the weighted mean over
     operations of the divergence, from scores of single texts."""
     oracle, losses = Oracle(model[0].auto_model, model.tokenizer, pooling), []
     for row in rows:
         n, labels = len(row["story"]), row.get("counts") or row["labels"]
         spans = row.get("windows") or [[0, n]]
-        scores = oracle.score(row["story"], spans)
+        score = oracle.score if approximate is None else oracle.score_one_pass
+        scores = score(row["story"], spans)
         parts = [list(range(lo, hi)) for lo, hi in spans if hi - lo > 1]
         for part in [[at for places in parts for at in places]] if across_windows else parts:
             total = sum(labels[at] for at in part)
@@ -72,24 +94,28 @@ def naive_loss(model, rows, weights, temperatures, pooling="mean", across_window
 
 
 @pytest.mark.parametrize(
-    ("weights", "temperatures", "across_windows", "pooling"),
+    ("weights", "temperatures", "pooling", "options"),
     [
-        *(({name: 1.0}, {}, False, "mean") for name in OPERATIONS),
-        (dict.fromkeys(OPERATIONS, 1.0), {}, True, "first"),
+        *(({name: 1.0}, {}, "mean", {}) for name in OPERATIONS),
+        (dict.fromkeys(OPERATIONS, 1.0), {}, "first", {"across_windows": True}),
+        ({"summarization": 1.0, "deletion": 0.5, "disruption": 0.0}, {"deletion": 0.5}, "mean", {}),
+        *(({name: 1.0}, {}, "mean", ONE_PASS) for name in ONE_PASS_OPERATIONS),
         (
-            {"summarization": 1.0, "deletion": 0.5, "disruption": 0.0},
+            dict.fromkeys(ONE_PASS_OPERATIONS, 1.0),
             {"deletion": 0.5},
-            False,
             "mean",
+            ONE_PASS | {"across_windows": True},
         ),
     ],
 )
-def test_equal_to_a_naive_account(weights, temperatures, across_windows, pooling):
+def test_equal_to_a_naive_account(weights, temperatures, pooling, options):
     model = double_model(pooling)
-    loss = SalienceLoss(model, weights, temperatures, across_windows=across_windows)
-    batch = batch_of(model, STORIES, list(weights), across_windows=across_windows)
-    temperatures = TEMPERATURES | temperatures
-    expected = naive_loss(model, STORIES, weights, temperatures, pooling, across_windows)
+    loss = SalienceLoss(model, weights, temperatures, **options)
+    batch = batch_of(model, STORIES, list(weights), **options)
+    temperatures = (ONE_PASS_TEMPERATURES if options.get("approximate") else TEMPERATURES) | (
+        temperatures
+    )
+    expected = naive_loss(model, STORIES, weights, temperatures, pooling, **options)
     with torch.no_grad():
         found = loss([batch]).item()
     assert found == pytest.approx(expected, rel=1e-4) and found > 0.001
@@ -97,31 +123,38 @@ def test_equal_to_a_naive_account(weights, temperatures, across_windows, pooling
     assert set(SalienceLoss(model, weights, 0.3).temperatures.values()) == {0.3}
 
 
-def test_the_gradient_is_that_of_the_naive_account():
+@pytest.mark.parametrize(
+    ("operations", "temperatures", "options"),
+    [(OPERATIONS, TEMPERATURES, {}), (ONE_PASS_OPERATIONS, ONE_PASS_TEMPERATURES, ONE_PASS)],
+)
+def test_the_gradient_is_that_of_the_naive_account(operations, temperatures, options):
     """Along the gradient, the naive loss changes as fast as the gradient says."""
     model, rows = double_model(), STORIES[:2]
-    _, gradient = trained(SalienceLoss(model)([batch_of(model, rows)]), model)
+    batch = batch_of(model, rows, **options)
+    _, gradient = trained(SalienceLoss(model, **options)([batch]), model)
     norm = math.sqrt(sum(float(part.square().sum()) for part in gradient.values()))
     found, step = [], 1e-4
-    weights = dict.fromkeys(OPERATIONS, 1.0)
+    weights = dict.fromkeys(operations, 1.0)
     # To one side, and from there to the other.
     for change in (step, -2 * step):
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 if name in gradient:
                     weight += change * gradient[name] / norm
-        found.append(naive_loss(model, rows, weights, TEMPERATURES))
+        found.append(naive_loss(model, rows, weights, temperatures, **options))
     assert (found[0] - found[1]) / (2 * step) == pytest.approx(norm, rel=1e-3)
 
 
-@pytest.mark.parametrize(("training", "size"), [(False, 3), (True, 1000)])
-def test_cached_gradients_are_the_same(training, size):
+@pytest.mark.parametrize(
+    ("training", "size", "options"), [(False, 3, {}), (True, 1000, {}), (False, 1, ONE_PASS)]
+)
+def test_cached_gradients_are_the_same(training, size, options):
     """With dropout, which differs between mini-batches, in a single one."""
     model, found = double_model().train(training), []
     for mini_batch_size in (None, size):
         torch.manual_seed(0)
-        loss = SalienceLoss(model, mini_batch_size=mini_batch_size)
-        found.append(trained(loss([batch_of(model, STORIES)]), model))
+        loss = SalienceLoss(model, mini_batch_size=mini_batch_size, **options)
+        found.append(trained(loss([batch_of(model, STORIES, **options)]), model))
     assert_same(found[1], found[0])
 
 
@@ -132,6 +165,47 @@ def test_equal_texts_are_encoded_once():
     # Both windows of a story that fits the context are read in its whole text.
     batch = batch_of(model, STORIES[1:2], "summarization")
     assert len(batch["input_ids"]) == 1 + 6 and batch["window_ids"][0].max() == 1
+
+
+@pytest.mark.parametrize("special", [True, False])
+@pytest.mark.parametrize("context_tokens", [None, 60, 12])
+def test_one_pass_scores_are_those_of_scoring(context_tokens, special):
+    """Of stories, of stories in windows, and of those that exceed the context; also with a
+    tokenizer without special tokens."""
+    model = trainable()
+    if not special:
+        model.tokenizer.backend_tokenizer.post_processor = TemplateProcessing("$A")
+    sentences = S + [f"{text} Again." for text in S]
+    count = len(sentences)
+    rows = [
+        {"story": sentences, "windows": windows, "counts": [1] * count}
+        for windows in (
+            [[0, count]],
+            [[0, 2], [2, 9], [9, count]],
+            [[2 * i, 2 * i + 2] for i in range(count // 2)],
+        )
+    ]
+    loss = SalienceLoss(model, **ONE_PASS)
+    batch = batch_of(model, rows, context_tokens=context_tokens, **ONE_PASS)
+    encoder = StoryEncoder.from_sentence_transformer(model, context_tokens=context_tokens)
+    if context_tokens is None:
+        assert len(batch["input_ids"]) == 1, "all windows of a story are read at once"
+    assert max(batch["attention_mask"].sum(dim=1)) <= encoder.context_tokens
+    with torch.no_grad():
+        vectors = loss.embed(batch, count_windows(batch))
+    stories = [{"sentences": row["story"], "windows": row["windows"]} for row in rows]
+    results = score_stories(stories, encoder, on_truncation="ignore", **ONE_PASS)
+    judged = iter(batch["judged"])
+    for result in results:
+        for lo, hi in result.windows:
+            window = next(judged)
+            assert (window.window.lo, window.window.hi) == (lo, hi)
+            for operation in loss.operations:
+                found = window.scores(operation, vectors)
+                assert found.dtype == torch.float32
+                expected = result.scores[operation.name][lo:hi]
+                assert found.tolist() == pytest.approx(expected, abs=1e-5)
+    assert next(judged, None) is None
 
 
 def test_what_is_left_out(caplog):
@@ -159,13 +233,31 @@ def test_what_is_left_out(caplog):
         ({"operations": "deletion", "temperature": {"shifting": 1}}, "name only deletion"),
         ({"max_shifts": 0}, "max_shifts=0"),
         ({"mini_batch_size": 0}, "mini_batch_size=0 is not at least 1"),
+        ({"approximate": "two-pass"}, "choose 'one-pass' or None"),
+        (
+            ONE_PASS | {"operations": {"deletion": 1, "shifting": 1}},
+            "shifting has no one-pass form; choose from deletion, .*, or leave out approximate=",
+        ),
+        (ONE_PASS | {"max_shifts": 2}, "max_shifts=2 has no effect"),
+        (ONE_PASS | {"model": model_of("first")}, "approximate='one-pass' needs mean pooling"),
     ],
 )
 def test_invalid_settings(options, problem):
     with pytest.raises(ValueError, match=problem):
-        SalienceLoss(model_of(), **options)
-    with pytest.raises(ValueError, match="SalienceLoss needs batches of JudgedStoriesCollator"):
-        SalienceLoss(model_of())([{"input_ids": torch.ones(1, 2)}])
+        SalienceLoss(**{"model": model_of()} | options)
+
+
+def test_batches_of_others_are_refused():
+    model = model_of()
+    one_pass = SalienceLoss(model, **ONE_PASS)
+    batch = {"input_ids": torch.ones(1, 2)}
+    for loss in (SalienceLoss(model), one_pass):
+        with pytest.raises(ValueError, match="SalienceLoss needs batches of JudgedStoriesCollator"):
+            loss([batch])
+    with pytest.raises(ValueError, match="JudgedStoriesCollator with its settings"):
+        one_pass([batch_of(model, STORIES)])
+    with pytest.raises(ValueError, match="JudgedStoriesCollator with its settings"):
+        SalienceLoss(model)([batch_of(model, STORIES, **ONE_PASS)])
 
 
 @pytest.mark.parametrize(
@@ -217,6 +309,39 @@ def test_training_on_judged_stories_alone(tmp_path):
     trainer = trainer_of(tmp_path, JUDGED, model, loss=loss, **options)
     trainer.train()
     assert len(logged(trainer)) == 60 and loss_now(model, "summarization") < 0.9 * before
+
+
+@pytest.mark.parametrize("operation", ONE_PASS_OPERATIONS)
+def test_steps_raise_the_agreement_of_one_pass_scores(operation):
+    """With votes for the sentence, of the last two, that the encoder ranks lower before."""
+    model, options = without_dropout(trainable()), ONE_PASS | {"operations": operation}
+    name, found = f"{operation}_spearman", []
+    for votes in ([0, 1, 0], [0, 0, 1]):
+        rows = [{"story": row["story"], "counts": votes} for row in JUDGED]
+        evaluator = SalienceEvaluator(rows, **options)
+        found.append((evaluator(model)[name], rows, evaluator))
+    before, rows, evaluator = min(found, key=itemgetter(0))
+    assert evaluator.metric_labels[name] == f"Spearman of {operation}, one-pass"
+    loss = SalienceLoss(model, **options)
+    optimizer, batch = torch.optim.Adam(model.parameters(), 1e-3), batch_of(model, rows, **options)
+    for _ in range(100):
+        optimizer.zero_grad()
+        loss([batch]).backward()
+        optimizer.step()
+    assert evaluator(model)[name] > before + 0.3
+
+
+def test_rows_under_two_names_train_both_losses(tmp_path):
+    model = trainable()
+    loss = {"exact": SalienceLoss(model, "shifting"), "one pass": SalienceLoss(model, **ONE_PASS)}
+    data = {"twins": Dataset.from_list(TWINS[:4]), **dict.fromkeys(loss, JUDGED)}
+    trainer = trainer_of(tmp_path, data, model, loss=loss, **OPTIONS)
+    forms = [
+        (batch["dataset_name"], any(judged.parts for judged in batch.get("texts_judged", ())))
+        for batch in trainer.get_train_dataloader()
+    ]
+    assert sorted(forms) == [("exact", False)] * 2 + [("one pass", True)] * 2 + [("twins", False)]
+    assert "dataset_name" not in JUDGED[0]
 
 
 def test_the_trainer_makes_the_batches_that_the_loss_needs(tmp_path):
