@@ -88,8 +88,9 @@ def test_text_and_the_terminal(score, story):
     assert done.code == 0 and done.err == "" and "★" in done.out
     assert all(sentence in done.out for sentence in ("Omar cleaned the", "A man cried"))
     wide = score(story, "--top", 1, terminal=True, width=150)
+    assert wide.code == 0, wide.err
     assert max(map(len, wide.out.splitlines())) > 150 and "\x1b[" in wide.out
-    assert sum(text in wide.out for text in OMAR.split(". ")) == 1
+    assert sum(text in wide.out for text in OMAR.split(". ")) == 1, wide.out
     assert "1.00/1.00" in wide.err
     assert score(story, "-f", "jsonl", "--quiet", terminal=True).err == ""
 
