@@ -66,6 +66,13 @@ def pytest_report_header() -> str:
     return f"processor: {os.cpu_count()} x {features.get('cpu_name')}, {', '.join(kernels)}"
 
 
+@pytest.fixture(autouse=True)
+def same_environment(monkeypatch) -> None:
+    """`datasets` leaves a copy in place of `os.environ` after `map` in several processes, and rich,
+    which has the first one, would not see later changes."""
+    monkeypatch.setattr(os, "environ", os.environ)
+
+
 @pytest.fixture
 def encoder() -> StoryEncoder:
     """A small random BERT."""
