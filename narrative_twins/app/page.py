@@ -12,16 +12,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from markupsafe import Markup
 
-from narrative_twins.app.queue import (
-    Job,
-    ScoringQueue,
-    Work,
-    book_work,
-    format_duration,
-    story_work,
-)
+from narrative_twins.app.queue import Job, ScoringQueue, Work, book_work, story_work
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades, shares
 from narrative_twins.salience.books.result import BookSalience, Contents
+from narrative_twins.salience.engine import format_duration
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import FORMATS, book_formats, write_results

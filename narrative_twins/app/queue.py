@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.books.scoring import BookScorer, chapter_stories
-from narrative_twins.salience.engine import score_stories
+from narrative_twins.salience.engine import format_duration, score_stories
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import StorySalience
@@ -113,16 +113,6 @@ class Job:
                 f"This takes more than {format_duration(self.patience)} to score on this machine;"
                 " use more windows, leave out shifting, choose one pass, or use the command."
             )
-
-
-def format_duration(seconds: float) -> str:
-    """A time in words, rounded, such as `2 minutes`."""
-    unit, size = "second", 1
-    for larger, its_size in (("minute", 60), ("hour", 3600)):
-        if seconds >= 0.9 * its_size:
-            unit, size = larger, its_size
-    count = max(1, round(seconds / size))
-    return f"{count} {unit}{'s' * (count > 1)}"
 
 
 def _sentence(error: BaseException) -> str:

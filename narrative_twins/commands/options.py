@@ -269,8 +269,7 @@ def watch(quiet: bool, factor: float = 1.0) -> Any:
     """The option `progress` of commands: a progress bar in a terminal, and an estimate with advice
     if exact scoring takes long; nothing if the user wants none. `factor` is how many times as much
     is scored as the progress is of."""
-    from narrative_twins.app.queue import format_duration
-    from narrative_twins.salience.engine import Watch
+    from narrative_twins.salience.engine import Watch, format_duration
 
     def advise(exact: float, one_pass: float) -> None:
         exact, one_pass = exact * factor, one_pass * factor

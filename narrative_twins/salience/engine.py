@@ -310,6 +310,16 @@ class Watch:
         return self.bar
 
 
+def format_duration(seconds: float) -> str:
+    """A time in words, rounded, such as `2 minutes`."""
+    unit, size = "second", 1
+    for larger, its_size in (("minute", 60), ("hour", 3600)):
+        if seconds >= 0.9 * its_size:
+            unit, size = larger, its_size
+    count = max(1, round(seconds / size))
+    return f"{count} {unit}{'s' * (count > 1)}"
+
+
 class Progress:
     """How much is done: a progress bar, or a function that is called with the amount.
 

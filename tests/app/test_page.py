@@ -32,11 +32,11 @@ from narrative_twins.app.queue import (
     ONE_PASS,
     Job,
     ScoringQueue,
-    format_duration,
     story_work,
 )
 from narrative_twins.encoder.passes import ForwardPasses
 from narrative_twins.salience.books.units import LEVELS
+from narrative_twins.salience.engine import format_duration
 from narrative_twins.show.formats import FORMATS, register_format
 from narrative_twins.stories.books.reading import book_of
 
