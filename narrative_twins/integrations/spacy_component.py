@@ -29,8 +29,8 @@ _ENCODER_SETTINGS = ("model", "device", "dtype", "context_tokens")
 
 
 def register_extensions(attribute: str = ATTRIBUTE) -> None:
-    """Register `doc._.salience` and `span._.salience`, to read documents that were scored
-    elsewhere. Adding the component to a pipeline does so too.
+    """Register `doc._.salience`, `doc._.salience_data` and `span._.salience`, to read documents
+    that were scored elsewhere. Adding the component to a pipeline does so too.
 
     Args:
         attribute: another name, if the component had one.
@@ -39,20 +39,29 @@ def register_extensions(attribute: str = ATTRIBUTE) -> None:
         ValueError: another library has registered extension attributes of this name.
     """
     check_extra("spacy")
-    for kind, getter in ((Doc, _salience_of_doc), (Span, _scores_of_span)):
-        if kind.has_extension(attribute):
-            known = getattr(kind.get_extension(attribute)[2], "func", None)
+    extensions = (
+        (Doc, attribute, _salience_of_doc, None),
+        (Doc, f"{attribute}_data", _data_of_doc, partial(_store, attribute)),
+        (Span, attribute, _scores_of_span, None),
+    )
+    for kind, name, getter, setter in extensions:
+        if kind.has_extension(name):
+            known = getattr(kind.get_extension(name)[2], "func", None)
             # Compared by name, as a notebook may have imported the module again.
             if getattr(known, "__qualname__", None) != getter.__qualname__:
                 raise ValueError(
-                    f"{kind.__name__.lower()}._.{attribute} is an extension attribute already;"
+                    f"{kind.__name__.lower()}._.{name} is an extension attribute already;"
                     ' choose another name, for example config={"attribute": "narrative_salience"}'
                 )
-        kind.set_extension(attribute, getter=partial(getter, attribute), force=True)
+        kind.set_extension(name, getter=partial(getter, attribute), setter=setter, force=True)
 
 
 # Annotations are not postponed: spaCy checks the settings of a pipeline by those of the factory.
-@Language.factory(NAME, assigns=["doc._.salience", "span._.salience"], requires=["doc.sents"])
+@Language.factory(
+    NAME,
+    assigns=["doc._.salience", "doc._.salience_data", "span._.salience"],
+    requires=["doc.sents"],
+)
 def make_component(
     nlp: Language,
     name: str,
@@ -75,9 +84,10 @@ def make_component(
 class SalienceComponent(Pipe):
     """Scores the sentences of documents, each of which is a story.
 
-    `doc._.salience` is then the `StorySalience` of the document (None if it has no sentence), and
-    `sent._.salience` the scores of a sentence by operation. Any other span has the scores of the
-    sentence that it lies in, and None if it lies in none or in several.
+    `doc._.salience` is then the `StorySalience` of the document (None if it has no sentence),
+    `doc._.salience_data` the same as plain data, and `sent._.salience` the scores of a sentence by
+    operation. Any other span has the scores of the sentence that it lies in, and None if it lies in
+    none or in several.
 
     A saved pipeline has these settings in its configuration, in which the encoder is named; the
     weights of the encoder are not included.
@@ -160,10 +170,7 @@ class SalienceComponent(Pipe):
             **self._options,
         )
         for result in results:
-            data = result.to_dict() | {"characters": len(result.story.text)}
-            # Sentences are in the document already.
-            del data["sentences"], data["truncated"]
-            docs[indices[result.index]].user_data[_key(self.settings["attribute"])] = data
+            _store(self.settings["attribute"], docs[indices[result.index]], result.to_dict())
         return errors
 
 
@@ -182,17 +189,40 @@ def _story_of(doc: Doc) -> Any:
     return {"text": doc.text, "sentences": sentences}
 
 
-def _key(attribute: str) -> str:
-    """The key in `doc.user_data`, whose plain data pickles, `DocBin` and other processes keep."""
-    return f"narrative_twins.{attribute}"
+def _place(attribute: str, start: int, end: int) -> tuple[str, str, int, int]:
+    """The key in `doc.user_data` of the scores of a text, whose plain data pickles, `DocBin` and
+    other processes keep. It is that of an attribute of a span, so `Doc.from_docs` moves it along
+    with the text."""
+    return "._.", f"narrative_twins.{attribute}", start, end
 
 
-def _stored(attribute: str, doc: Doc) -> Optional[dict[str, Any]]:
-    """What is stored; None if there is nothing, or it is of another text, as in a part of a
-    document (`as_doc`)."""
-    stored: Optional[dict[str, Any]] = doc.user_data.get(_key(attribute))
-    characters = doc[-1].idx + len(doc[-1].text_with_ws) if len(doc) else 0
-    return stored if stored is not None and stored["characters"] == characters else None
+def _store(attribute: str, doc: Doc, result: Optional[dict[str, Any]]) -> None:
+    """Store a result, as from `StorySalience.to_dict`, in place of others; the setter of
+    `doc._.salience_data`, which `Doc.from_json` calls."""
+    user_data: dict[Any, Any] = doc.user_data
+    for start, end, _ in _stored(attribute, doc):
+        del user_data[_place(attribute, start, end)]
+    if result is not None:
+        user_data[_place(attribute, 0, _end(doc))] = result
+
+
+def _end(doc: Doc) -> int:
+    """Where the last token ends."""
+    return doc[-1].idx + len(doc[-1]) if len(doc) else 0
+
+
+def _stored(attribute: str, doc: Doc) -> list[tuple[int, int, dict[str, Any]]]:
+    """The start, the end and the scores of each scored text of a document, in order. A text of
+    which the document has a part only (`as_doc`) is left out: its scores are those of the whole."""
+    prefix, end = _place(attribute, 0, 0)[:2], _end(doc)
+    user_data: dict[Any, Any] = doc.user_data
+    found = [
+        (*key[2:], data)
+        for key, data in user_data.items()
+        if isinstance(key, tuple) and key[:2] == prefix
+    ]
+    inside = [place for place in found if place[0] >= 0 and place[1] <= end]
+    return sorted(inside, key=lambda place: place[0])
 
 
 def _salience_of_doc(attribute: str, doc: Doc) -> "Optional[StorySalience]":
@@ -200,26 +230,48 @@ def _salience_of_doc(attribute: str, doc: Doc) -> "Optional[StorySalience]":
     from narrative_twins.salience.result import StorySalience
     from narrative_twins.stories.story import Story
 
-    stored = _stored(attribute, doc)
-    if stored is None:
+    sentences: list[str] = []
+    spans: list[tuple[int, int]] = []
+    windows: list[tuple[int, int]] = []
+    scores: dict[str, list[float]] = {}
+    common: dict[str, Any] = {}
+    cut_tokens, scored_to, text = 0, 0, doc.text
+    for start, end, data in _stored(attribute, doc):
+        settings = {key: data[key] for key in ("context_tokens", "approximate")}
+        alike = scores.keys() == data["scores"].keys() and settings == common
+        if text[scored_to:start].strip() or not (alike or not scores):
+            return None
+        common, scored_to = settings, end
+        cut_tokens = max(cut_tokens, data["cut_tokens"])
+        sentences += data["sentences"]
+        windows += [(lo + len(spans), hi + len(spans)) for lo, hi in data["windows"]]
+        spans += [(lo + start, hi + start) for lo, hi in data["spans"]]
+        for name, values in data["scores"].items():
+            scores.setdefault(name, []).extend(values)
+    found = [text[start:end] for start, end in spans]
+    if not scores or text[scored_to:].strip() or found != sentences:
         return None
-    # `DocBin` makes tuples of lists.
-    spans, windows = (tuple(map(tuple, stored[key])) for key in ("spans", "windows"))
-    story = Story(tuple(doc.text[start:end] for start, end in spans), doc.text, spans, windows)
-    scores = {name: list(values) for name, values in stored["scores"].items()}
-    context = (stored[key] for key in ("context_tokens", "cut_tokens", "approximate"))
-    return StorySalience(story, scores, *context)
+    story = Story(tuple(sentences), text, tuple(spans), tuple(windows))
+    return StorySalience(story, scores, cut_tokens=cut_tokens, **common)
+
+
+def _data_of_doc(attribute: str, doc: Doc) -> Optional[dict[str, Any]]:
+    """The getter of `doc._.salience_data`."""
+    result = _salience_of_doc(attribute, doc)
+    return None if result is None else result.to_dict()
 
 
 def _scores_of_span(attribute: str, span: Span) -> Optional[dict[str, float]]:
     """The getter of `span._.salience`."""
-    stored = _stored(attribute, span.doc)
-    if stored is None or not span.text.strip():
-        return None
     # White space around the words of a span is in no sentence.
-    start = span.start_char + len(span.text) - len(span.text.lstrip())
-    end = start + len(span.text.strip())
-    index = bisect_right(stored["spans"], start, key=lambda found: found[0]) - 1
-    if index < 0 or end > stored["spans"][index][1]:
-        return None
-    return {name: values[index] for name, values in stored["scores"].items()}
+    text = span.text.strip()
+    start = span.start_char + span.text.find(text)
+    for first, last, data in _stored(attribute, span.doc):
+        index = bisect_right(data["spans"], start - first, key=lambda found: found[0]) - 1
+        if not first <= start < last or index < 0 or not text:
+            continue
+        at = start - first - data["spans"][index][0]
+        # The text is compared, as parts of documents can be put together, too.
+        if data["sentences"][index][at : at + len(text)] == text:
+            return {name: values[index] for name, values in data["scores"].items()}
+    return None

@@ -3,11 +3,14 @@ go."""
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from narrative_twins import StoryEncoder, score_stories
+from narrative_twins import Story, StoryEncoder, StorySalience, score_stories
 
 from support.processes import run_python
 
@@ -35,7 +38,7 @@ def no_extensions():
 
 
 def remove_extensions() -> None:
-    for attribute in ("salience", "other"):
+    for attribute in ("salience", "salience_data", "other", "other_data"):
         for kind in (Doc, Span):
             if kind.has_extension(attribute):
                 kind.remove_extension(attribute)
@@ -152,6 +155,93 @@ def test_documents_keep_their_scores(nlp):
     ):
         assert [plain(doc) for doc in copies] == [plain(doc) for doc in docs]
         assert copies[0][0:2]._.salience == docs[0][0:2]._.salience
+
+
+def test_documents_put_together_keep_the_scores_of_their_sentences(nlp, recwarn):
+    docs = list(nlp.pipe([TEXTS[0], TEXTS[1], " ", TEXTS[2] + " "]))
+    both = Doc.from_docs([Doc.from_docs(docs[:2]), *docs[2:]])
+    assert not [str(warning.message) for warning in recwarn if "W10" in str(warning.message)]
+    sentences = [sent for doc in docs for sent in doc.sents if sent.text.strip()]
+    found = [sent for sent in both.sents if sent.text.strip()]
+    assert [sent.text for sent in found] == [sent.text for sent in sentences]
+    assert [sent._.salience for sent in found] == [sent._.salience for sent in sentences]
+    assert both[found[1].start : found[2].end]._.salience is None
+    result = both._.salience
+    assert result.sentences == tuple(sent.text.strip() for sent in sentences)
+    assert result.spans == tuple((doc_span(both, sent)) for sent in found)
+    assert result.windows == ((0, 4), (4, 6), (6, 7))
+    for name, scores in result.scores.items():
+        assert scores == [sent._.salience[name] for sent in sentences]
+    copy = list(DocBin(store_user_data=True, docs=[both]).get_docs(nlp.vocab))[0]
+    assert plain(copy) == plain(both)
+    # Scored as one document, they are one story.
+    assert plain(nlp(both)) == plain(nlp(both.text))
+
+
+def doc_span(doc, sentence) -> tuple[int, int]:
+    start = doc.text.index(sentence.text.strip())
+    return start, start + len(sentence.text.strip())
+
+
+def test_documents_with_parts_that_have_no_scores(nlp, settings):
+    scored, unscored, other = nlp(TEXTS[0]), nlp.make_doc(TEXTS[2]), nlp.make_doc(TEXTS[1])
+    deletion = pipeline_of(settings | {"operations": ["deletion"]}, "sentencizer")
+    other._.salience_data = deletion(TEXTS[1])._.salience_data
+    for docs in ([scored, unscored], [unscored, scored], [scored, other]):
+        both = Doc.from_docs(docs)
+        assert both._.salience is None and both._.salience_data is None
+        start = both.text.index("A man")
+        span = both.char_span(start, start + len("A man cried"))
+        assert span._.salience == scored[5:8]._.salience is not None
+    # A part of a document has no scores, wherever it is.
+    *_, last = scored.sents
+    both = Doc.from_docs([unscored, last.as_doc(copy_user_data=True), nlp(TEXTS[1])])
+    assert both._.salience is None
+    assert [sent._.salience is None for sent in both.sents][-2:] == [False, False]
+    assert both[0 : len(unscored) + len(last)]._.salience is None
+    for token in range(len(unscored) + len(last)):
+        assert both[token : token + 1]._.salience is None
+
+
+@given(st.lists(st.lists(st.sampled_from(["", " ", "\n", "A", "B c", ".", "."])), max_size=4))
+def test_any_documents_can_be_put_together(pieces):
+    """Each token has the scores that it had before."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    register_extensions()
+    docs = [nlp("".join(parts)) for parts in pieces]
+    for number, doc in enumerate(docs):
+        sentences = [sent.text.strip() for sent in doc.sents if sent.text.strip()]
+        if sentences:
+            story = Story.parse({"text": doc.text, "sentences": sentences})
+            scores = [number + i / 100 for i in range(len(story))]
+            doc._.salience_data = StorySalience(story, {"deletion": scores}).to_dict()
+    both = Doc.from_docs(docs)
+    before = [doc[i : i + 1]._.salience for doc in docs for i in range(len(doc))]
+    if both is not None:
+        assert [both[i : i + 1]._.salience for i in range(len(both))] == before
+        expected = [value for doc in docs if doc._.salience for value in scores_of(doc)]
+        assert (scores_of(both) if both._.salience else []) == expected
+
+
+def scores_of(doc) -> list[float]:
+    return doc._.salience.scores["deletion"]
+
+
+def test_json(nlp):
+    for doc in nlp.pipe([*TEXTS, ""]):
+        saved = json.loads(json.dumps(doc.to_json(underscore=["salience_data"])))
+        copy = Doc(nlp.vocab).from_json(saved)
+        if doc._.salience is None:
+            assert saved["_"]["salience_data"] is None and copy._.salience is None
+            continue
+        assert saved["_"]["salience_data"] == plain(doc)
+        assert plain(copy) == plain(doc)
+        assert StorySalience.from_dict(saved["_"]["salience_data"]).to_dict() == plain(doc)
+        assert [sent._.salience for sent in copy.sents] == [sent._.salience for sent in doc.sents]
+    both = Doc.from_docs(list(nlp.pipe(TEXTS)))
+    copy = Doc(nlp.vocab).from_json(both.to_json(underscore=["salience_data"]))
+    assert plain(copy) == plain(both)
 
 
 @pytest.mark.parametrize("how", ["disk", "pickle"])
