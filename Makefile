@@ -145,8 +145,7 @@ KILLS ?= 20
 
 corpus-proof: $(VENV)/package  ## a corpus of STORIES_OF_PROOF stories, killed KILLS times: nothing lost; half an hour
 	$(INSTALL) psutil
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus_proof.py --stories $(STORIES_OF_PROOF) --kills $(KILLS) \
-	--approximate one-pass
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus_proof.py --stories $(STORIES_OF_PROOF) --kills $(KILLS)
 
 splitters: $(VENV)/dev  ## the default sentence splitter compared with others
 	$(INSTALL) "pysbd>=0.3.4" "nupunkt>=0.8"

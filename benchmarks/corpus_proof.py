@@ -2,7 +2,7 @@
 by the command, which is killed at random points, and the folder is compared with that of a run
 without interruption, byte by byte:
 
-    python benchmarks/corpus_proof.py [--stories 100000] [--kills 20] [--approximate one-pass]
+    python benchmarks/corpus_proof.py [--stories 100000] [--kills 20] [--exact]
 
 It prints rows a second, and the peak of memory next to that of scoring a single shard. It fails if
 the folders differ or the peak is over the limit.
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rows", type=int, default=1000, help="rows of a shard")
     parser.add_argument("--operations", default="summarization")
-    parser.add_argument("--approximate", choices=["one-pass"])
+    parser.add_argument("--exact", action="store_true", help="instead of in one pass")
     parser.add_argument("--model", help="folder or Hub id (default: the default encoder)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -98,7 +98,7 @@ def main() -> None:
         def command(source: str, out: str) -> list[str]:
             arguments = ["corpus", str(folder / source), "--out", str(folder / out)]
             arguments += ["--operations", options.operations, "--shard-rows", str(options.rows)]
-            arguments += ["--approximate", options.approximate] * (options.approximate is not None)
+            arguments += ["--exact"] * options.exact
             arguments += ["--model", options.model] * (options.model is not None)
             return [sys.executable, "-m", "narrative_twins", *arguments]
 

@@ -62,8 +62,15 @@ def parse_arguments() -> argparse.Namespace:
     add("--logs", help="folder that says which tasks are complete (default: OUT.logs)")
     add("--model", help="folder or Hub id of the encoder (default: that of the package)")
     add("--dtype", default="auto", help="precision of the encoder")
-    add("--operations", nargs="+", help="default: all")
-    add("--approximate", choices=["one-pass"])
+    add("--operations", nargs="+", help="default: all but shifting; with --exact all")
+    add(
+        "--exact",
+        dest="approximate",
+        action="store_const",
+        const=None,
+        default="one-pass",
+        help="score exactly instead of in one pass, which is the default",
+    )
     add("--tasks", type=int, default=2)
     add("--workers", type=int, default=2, help="tasks that run at once")
     return parser.parse_args()

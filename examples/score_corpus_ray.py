@@ -39,8 +39,15 @@ def parse_arguments() -> argparse.Namespace:
     add("--checkpoint", help="folder of the ids that are written (default: OUT.checkpoint)")
     add("--model", help="folder or Hub id of the encoder (default: that of the package)")
     add("--dtype", default="auto", help="precision of the encoder")
-    add("--operations", nargs="+", help="default: all")
-    add("--approximate", choices=["one-pass"])
+    add("--operations", nargs="+", help="default: all but shifting; with --exact all")
+    add(
+        "--exact",
+        dest="approximate",
+        action="store_const",
+        const=None,
+        default="one-pass",
+        help="score exactly instead of in one pass, which is the default",
+    )
     add("--workers", type=int, default=2, help="actors, each with an encoder")
     add("--gpus", type=float, default=0, help="GPUs of a worker; 0.5 puts two on one")
     add(

@@ -77,9 +77,16 @@ def parse_arguments() -> argparse.Namespace:
     add("--id-column", default="id")
     add("--model", help="folder or Hub id of the encoder (default: that of the package)")
     add("--dtype", default="auto", help="precision of the encoder")
-    add("--operations", nargs="+", help="default: all")
+    add("--operations", nargs="+", help="default: all but shifting; with --exact all")
     add("--windows", default="auto", help="a count, sizes (7,7,6), or auto")
-    add("--approximate", choices=["one-pass"])
+    add(
+        "--exact",
+        dest="approximate",
+        action="store_const",
+        const=None,
+        default="one-pass",
+        help="score exactly instead of in one pass, which is the default",
+    )
     add("--limit", type=int, help="score only so many rows")
     add(
         "--shard",

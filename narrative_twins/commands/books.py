@@ -36,6 +36,7 @@ from narrative_twins.salience.books.extract import FORMATS as EXTRACT_FORMATS
 from narrative_twins.salience.books.result import read_book_salience
 from narrative_twins.salience.books.units import LEVELS
 from narrative_twins.salience.operations import OPERATIONS
+from narrative_twins.salience.options import FAST
 from narrative_twins.salience.result import PRIMARY_OPERATION
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ _SAVED = (".json", ".jsonl")
     metavar="A,B",
     help=f"Levels to score, of {','.join(LEVELS)} (default: all).",
 )
-@scoring_options("operations", "approximate", "max_shifts", "splitter")
+@scoring_options("operations", "approximate", "max_shifts", "splitter", **FAST)
 @encoder_options()
 @output_options(formats_of_books, is_book=True)
 @resume_option
@@ -149,7 +150,7 @@ def _percentage(text: str) -> float:
     type=Choices(lambda: OPERATIONS),
     help=f"Operation that chooses sentences (default: {PRIMARY_OPERATION}).",
 )
-@scoring_options("approximate", "splitter")
+@scoring_options("approximate", "splitter", **FAST)
 @encoder_options()
 @option(
     "-f",

@@ -41,7 +41,7 @@ from narrative_twins.commands.stories import (
     story_options,
 )
 from narrative_twins.files import STDIN
-from narrative_twins.salience.options import checked_options
+from narrative_twins.salience.options import FAST, checked_options
 from narrative_twins.stories.books.reading import printable_name
 from narrative_twins.stories.reading import files_of
 from narrative_twins.stories.story import StoryError
@@ -87,7 +87,7 @@ def _job(text: str) -> tuple[int, int]:
     help="Rows of a shard.",
 )
 @story_options
-@scoring_options()
+@scoring_options(**FAST)
 @encoder_options()
 @quiet_option
 def corpus(

@@ -80,6 +80,18 @@ class Names(Choices):
         return [Choices.convert(self, name.strip(), param, ctx) for name in names]
 
 
+class OrNone(click.Choice[str]):
+    """One of some choices, or `none`, whose value is None."""
+
+    def __init__(self, choices: Iterable[str]) -> None:
+        super().__init__([*choices, "none"])
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The choice, or None."""
+        chosen = super().convert(value, param, ctx)
+        return None if chosen == "none" else chosen
+
+
 class Parsed(click.ParamType[Any]):
     """What a function makes of the text of the user; its `ValueError` is shown."""
 
@@ -152,7 +164,7 @@ def option_group(
         argument: the argument of the command that has their values.
         heading: of the group in `--help`.
         options: the settings of each option by its name, see `click.option`; `flags` if they are
-            not `--NAME`; `short` for those of another option that sets it.
+            not `--NAME`; `others` for those of further options that set it.
         kind: makes the argument of the values by name.
     """
 
@@ -164,11 +176,10 @@ def option_group(
 
         decorated: Callable[..., Any] = run
         for name, settings in reversed(list(options.items())):
-            others = dict(settings)
-            if (short := others.pop("short", None)) is not None:
-                decorated = option(*short.pop("flags"), name, heading=heading, **short)(decorated)
-            flags = others.pop("flags", (f"--{name.replace('_', '-')}",))
-            decorated = option(*flags, name, heading=heading, **others)(decorated)
+            for each in reversed([settings, *settings.get("others", ())]):
+                found = {"flags": [f"--{name.replace('_', '-')}"], **each}
+                flags, _ = found.pop("flags"), found.pop("others", None)
+                decorated = option(*flags, name, heading=heading, **found)(decorated)
         return decorated
 
     return decorate
@@ -224,19 +235,21 @@ _NOT_TYPED = ("on_error", "progress")
 terminals."""
 
 
-def scoring_options(*only: str) -> Decorator:
-    """The options of scoring, as the argument `scoring`: the arguments of `score_stories`."""
+def scoring_options(*only: str, **defaults: Any) -> Decorator:
+    """The options of scoring, as the argument `scoring`: the arguments of `score_stories`.
+    `defaults` are those of this command that differ."""
     from narrative_twins.salience.operations import OPERATIONS
     from narrative_twins.salience.options import SCORING_OPTIONS
 
     options = {}
     for name in only or [name for name in SCORING_OPTIONS if name not in _NOT_TYPED]:
         known = SCORING_OPTIONS[name]
+        default = defaults.get(name, known.default)
         kind: Any = COUNT if known.is_count else None
         if name == "operations":
             kind = Names(lambda: OPERATIONS)
         elif known.choices:
-            kind = click.Choice(known.choices)
+            kind = (OrNone if known.flags else click.Choice)(known.choices)
         elif known.parse is not None:
             kind = Parsed(known.parse)
         options[name] = valued(
@@ -244,15 +257,18 @@ def scoring_options(*only: str) -> Decorator:
             known.help,
             flags=("--split",) if name == "splitter" else (f"--{name.replace('_', '-')}",),
             type=kind,
-            default=known.default,
-            show_default=known.default is not None and "default" not in known.help,
+            default=default,
+            show_default=default is not None and "default" not in known.help,
         )
-        if name == "approximate":
-            options[name]["short"] = {
-                "flags": ("--fast",),
-                "flag_value": "one-pass",
-                "help": "Short for --approximate one-pass.",
+        options[name]["others"] = [
+            {
+                "flags": (f"--{flag}",),
+                "flag_value": value or "none",
+                "type": kind,
+                "help": f"Short for --{name} {value or 'none'}.",
             }
+            for flag, value in known.flags.items()
+        ]
     return option_group("scoring", "Scoring", options)
 
 

@@ -11,9 +11,9 @@ import pyarrow
 
 from narrative_twins.encoder.loading import encoder_settings, no_progress_bars
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.engine import score_stories
+from narrative_twins.salience.engine import check_pooling, score_stories
 from narrative_twins.salience.operations import resolve_operations
-from narrative_twins.salience.options import ScoringOptions, checked_options, score_settings
+from narrative_twins.salience.options import FAST, ScoringOptions, checked_options, score_settings
 from narrative_twins.stories.story import StoryError
 
 COLUMNS = {
@@ -51,7 +51,8 @@ class StoryScorer:
             row, with `text`, `sentences` or `story`.
         loading: options of `StoryEncoder.from_pretrained`, such as `device`, `dtype` and
             `backend`.
-        options: see `ScoringOptions`. Stories that don't fit the encoder are not reported by
+        options: see `ScoringOptions`. The default is one pass (`FAST`); `approximate=None` scores
+            exactly. Stories that don't fit the encoder are not reported by
             default; those that can't be scored always have an `error`.
 
     Raises:
@@ -69,7 +70,7 @@ class StoryScorer:
         self.column = column
         self._name: Any = encoder
         self._loading = dict(loading or {})
-        self._options = checked_options({"on_truncation": "ignore", **options})
+        self._options = checked_options({**FAST, "on_truncation": "ignore", **options})
         self.operations = resolve_operations(self._options["operations"])
         self._given = encoder if isinstance(encoder, StoryEncoder) else None
         self._encoder = self._given
@@ -77,10 +78,11 @@ class StoryScorer:
     @property
     def encoder(self) -> StoryEncoder:
         """The encoder, which is loaded now if it was not. Raises as
-        `StoryEncoder.from_pretrained`."""
+        `StoryEncoder.from_pretrained`, and a ValueError if it can't score in one pass."""
         if self._encoder is None:
             with no_progress_bars():
                 self._encoder = StoryEncoder.from_pretrained(self._name, **self._loading)
+        check_pooling(self._encoder, self._options)
         return self._encoder
 
     def unload(self) -> None:

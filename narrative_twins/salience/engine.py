@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.operations import Operation
+from narrative_twins.salience.operations import EXACTLY, Operation
 from narrative_twins.salience.options import (
     Approximation,
     ScoringOptions,
@@ -88,8 +88,7 @@ def score_stories(
     check_stories(stories)
     checked: Any = checked_options(options)
     encoder = loaded_encoder(encoder)
-    if checked["approximate"] is not None and encoder.pooling != "mean":
-        raise ValueError(f"approximate={checked['approximate']!r} needs mean pooling")
+    check_pooling(encoder, checked)
     processes, size = checked["processes"], checked["batch_size"]
     expected = length_hint(stories)
     progress = Progress(checked["progress"], "stories", expected)
@@ -146,6 +145,13 @@ def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:
     if not isinstance(encoder, (str, Path, type(None))):
         raise TypeError(f"an encoder is a StoryEncoder, a folder or a Hub id, not {encoder!r:.60}")
     return StoryEncoder.from_pretrained(encoder)
+
+
+def check_pooling(encoder: StoryEncoder, options: Mapping[str, Any]) -> None:
+    """Raise a `ValueError` if options want one pass of an encoder that does not pool the mean."""
+    approximate = options.get("approximate")
+    if approximate is not None and encoder.pooling != "mean":
+        raise ValueError(f"approximate={approximate!r} needs mean pooling; {EXACTLY}")
 
 
 def _parsed(source: Any, windows: Windows, splitter: Splitter | None) -> Story | StoryError:

@@ -21,6 +21,9 @@ from narrative_twins.stories.story import Order, Window
 if TYPE_CHECKING:
     from torch import Tensor
 
+EXACTLY = "score exactly (approximate=None, in commands --exact)"
+"""What to do where one pass can't be used, for messages."""
+
 
 class Named(Protocol):
     """An object with a name, which is the key of its scores."""
@@ -183,12 +186,14 @@ def resolve_operations(
         if one_pass and not operation.has_one_pass:
             supported = ", ".join(name for name, known in OPERATIONS.items() if known.has_one_pass)
             raise ValueError(
-                f"{operation.name} has no one-pass form; choose from {supported}, or leave out"
-                " approximate='one-pass'"
+                f"{operation.name} has no one-pass form; choose from {supported}, or {EXACTLY}"
             )
     if max_shifts is not None:
         if one_pass:
-            raise ValueError(f"max_shifts={max_shifts} has no effect with approximate='one-pass'")
+            raise ValueError(
+                f"max_shifts={max_shifts} has no effect with approximate='one-pass'; leave it out,"
+                f" or {EXACTLY}"
+            )
         chosen = [
             Shifting(max_shifts) if type(operation) is Shifting else operation
             for operation in chosen

@@ -5,7 +5,7 @@ transformers."""
 # Without `from __future__ import annotations`: `SCORING_OPTIONS` is read from the annotations.
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict, get_args
 
 from narrative_twins.stories.sentences import SplitName, Splitter
@@ -30,6 +30,7 @@ class Option:
         is_count: whether it is a number from 1.
         function: a function that it can be, in words.
         parse: makes its value from text that a user typed, if the text is not the value.
+        flags: the flags of commands that set it, each with its value; None is typed as `none`.
         affects_scores: whether scores depend on it.
     """
 
@@ -39,6 +40,7 @@ class Option:
     is_count: bool = False
     function: str = ""
     parse: Callable[[str], Any] | None = None
+    flags: Mapping[str, Any] = field(default_factory=dict)
     affects_scores: bool = True
 
     def check(self, name: str, value: Any) -> None:
@@ -64,7 +66,8 @@ class BookOptions(TypedDict, total=False):
     Attributes:
         operations: names or `Operation` instances; default all registered operations.
         approximate: `"one-pass"` computes all operations except shifting from the token states of
-            one forward pass per story, at a fraction of the cost. None is exact.
+            one forward pass per story, at a fraction of the cost. None is exact. The default is
+            None for stories, and `"one-pass"` for books and corpora (`FAST`).
         max_shifts: another approximation: shifting to at most this many other positions, the
             nearest.
         splitter: how raw text is split into sentences, see `Story.parse`.
@@ -81,8 +84,10 @@ class BookOptions(TypedDict, total=False):
         Approximation | None,
         Option(
             None,
-            "all operations but shifting from one pass over a story (see docs/speed.md)",
+            "one-pass: all operations but shifting from one pass over a story (docs/speed.md);"
+            " none: exact scores",
             choices=get_args(Approximation),
+            flags={"fast": "one-pass", "exact": None},
         ),
     ]
     max_shifts: Annotated[
@@ -161,6 +166,9 @@ SCORING_OPTIONS: dict[str, Option] = {
     name: annotation.__metadata__[0] for name, annotation in ScoringOptions.__annotations__.items()
 }
 """The options of scoring by name."""
+
+FAST: dict[str, Any] = {"approximate": "one-pass"}
+"""The defaults of functions and commands for books and corpora, where speed is expected."""
 
 
 def approximation(options: Mapping[str, Any]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import partial
 
@@ -84,6 +85,7 @@ def test_text_is_a_table_of_contents_and_salient_sentences(book, tale, expected)
         (["-f", "html", "--top", "2"], "--top with a book needs --format text"),
         (["--resume"], "--resume needs"),
         (["--level", "chapter", "--operations", "shifting"], "moving them changes nothing"),
+        (["--operations", "shifting"], "or score exactly (approximate=None, in commands --exact)"),
     ],
     ids=str,
 )
@@ -103,6 +105,24 @@ def test_a_run_is_continued_with_the_same_book_and_options_only(book, tale, tmp_
     out.write_text('{"sentences": []}\n')
     done = book(tale, "-o", out, "--resume")
     assert done.code == 2 and "can't resume" in done.err
+
+
+def test_sentences_are_scored_in_one_pass_unless_the_user_wants_exact_scores(book, tale, tmp_path):
+    """The last of several flags counts; a run is continued with the same scores only."""
+    for flags, approximate in (
+        ([], "one-pass"),
+        (["--fast"], "one-pass"),
+        (["--exact"], None),
+        (["--approximate", "none"], None),
+        (["--exact", "--fast"], "one-pass"),
+        (["--fast", "--exact", "--max-shifts", "1"], "max_shifts=1"),
+    ):
+        done = book(tale, "-f", "json", "--level", "sentence", *flags)
+        assert json.loads(done.out)["approximate"] == approximate, (flags, done)
+    out = tmp_path / "scores.jsonl"
+    assert book(tale, "-o", out, "--exact").code == 0
+    done = book(tale, "-o", out, "--resume")
+    assert done.code == 2 and "approximate" in done.err, done
 
 
 def test_extracts_in_all_formats(extract, tale, expected, tmp_path):
@@ -154,6 +174,7 @@ def test_what_extract_refuses(extract, tale, tmp_path):
     done = extract(tmp_path / "missing.txt")
     assert done.code == 1 and "missing.txt: can't be read" in done.err
     for arguments, message in (
+        (["--operation", "shifting"], "shifting has no one-pass form"),
         (["--share", "200%"], "'200%' is not a share of the sentences"),
         (["--share", "0.1", "--words", "9"], "use one"),
         (["-o", "out.epub"], ".epub is not the suffix of a format; use one of .txt, .md"),

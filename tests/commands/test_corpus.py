@@ -42,7 +42,8 @@ def test_rows_are_the_results_of_the_engine(corpus, bert_folder, tmp_path):
     command = partial(corpus, "in.jsonl", "-o", "out", "--shard-rows", 3)
     summary = "narrative-twins: 5 stories in 2 shards in out ({} new)\n"
     assert command() == (0, "", summary.format(5))
-    expected = score_stories(stories(5), bert_folder, operations="summarization")
+    options = {"operations": "summarization", "approximate": "one-pass"}
+    expected = score_stories(stories(5), bert_folder, **options)
     for row, result in zip(rows_of(tmp_path / "out"), expected, strict=True):
         found = StorySalience.from_dict(row).to_dict()
         assert found | {"scores": None} == result.to_dict() | {"scores": None}
@@ -51,6 +52,10 @@ def test_rows_are_the_results_of_the_engine(corpus, bert_folder, tmp_path):
     loaded = load_dataset(str(tmp_path / "out"), split="train")
     assert loaded.num_rows == 5 and loaded["id"][4] == "s4"
     assert command() == (0, "", summary.format(0))
+    done = command("--exact")
+    assert done.code == 2 and "started with" in done.err and "approximate" in done.err, done
+    assert command("--exact", "-o", "exact").code == 0
+    assert {row["approximate"] for row in rows_of(tmp_path / "exact")} == {None}
 
 
 def test_files_of_all_kinds(corpus, tmp_path):

@@ -17,11 +17,12 @@ from support.processes import run_python
 disable_progress_bars()
 
 TEXTS = ["Nadia ran. It rained.", " ", "The mill burned down. Nobody knew. Omar wrote a word."]
+OPTIONS = {"operations": ["summarization", "deletion"], "approximate": None}
 
 
 @pytest.fixture
 def scorer(encoder):
-    return StoryScorer(encoder, column="text", operations=["summarization", "deletion"])
+    return StoryScorer(encoder, column="text", **OPTIONS)
 
 
 def test_a_batch_has_the_results_of_the_engine(scorer, encoder):
@@ -31,7 +32,7 @@ def test_a_batch_has_the_results_of_the_engine(scorer, encoder):
     assert list(batch) == ["key", "text", "error", *added] and list(batch["key"]) == [5, 6, 7]
     assert batch["error"] == [None, "the story is empty; give it at least one sentence", None]
     assert [batch[name][1] for name in added] == [None] * 8
-    results = score_stories(TEXTS[::2], encoder, operations=["summarization", "deletion"])
+    results = score_stories(TEXTS[::2], encoder, **OPTIONS)
     for row, result in zip((0, 2), results, strict=True):
         assert {name: batch[name][row] for name in added} == result.to_dict()
 
@@ -79,6 +80,21 @@ def test_it_is_pickled_without_the_encoder_that_it_loads(bert_folder):
         StoryEncoder.from_pretrained(bert_folder), column="text", operations="summarization"
     )
     assert pickle.loads(pickle.dumps(given)).encoder.model.name_or_path == bert_folder
+
+
+def test_one_pass_is_the_default(encoder, bert_folder):
+    """Of an encoder that does not pool the mean, it is an error before anything is written."""
+    (row,) = StoryScorer(encoder).rows(TEXTS[:1])
+    assert row["approximate"] == "one-pass"
+    assert list(row["scores"]) == ["deletion", "disruption", "summarization"]
+    (row,) = StoryScorer(encoder, approximate=None).rows(TEXTS[:1])
+    assert row["approximate"] is None and "shifting" in row["scores"]
+    with pytest.raises(ValueError, match="shifting has no one-pass form; .*, or score exactly"):
+        StoryScorer(operations="shifting")
+    first = {"device": "cpu", "pooling": "first"}
+    with pytest.raises(ValueError, match="needs mean pooling; score exactly"):
+        StoryScorer(bert_folder, loading=first).settings  # noqa: B018
+    assert StoryScorer(bert_folder, loading=first, approximate=None).settings["approximate"] is None
 
 
 def test_neither_torch_nor_an_encoder_is_needed_to_make_one():

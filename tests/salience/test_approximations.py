@@ -125,9 +125,12 @@ def test_a_long_story_and_a_tokenizer_without_special_tokens():
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"operations": ["shifting"]}, "shifting has no one-pass form; choose from deletion"),
-        ({"max_shifts": 2}, "max_shifts=2 has no effect with approximate='one-pass'"),
-        ({"encoder": small("bert", pooling="first")}, "needs mean pooling"),
+        ({"operations": ["shifting"]}, "shifting has no one-pass form; .*, or score exactly"),
+        ({"max_shifts": 2}, "max_shifts=2 has no effect with approximate='one-pass'; leave"),
+        (
+            {"encoder": small("bert", pooling="first")},
+            "needs mean pooling; score exactly \\(approximate=None, in commands --exact\\)",
+        ),
         ({"approximate": None, "max_shifts": 0}, "choose a whole number of at least 1"),
     ],
 )

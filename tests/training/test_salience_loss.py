@@ -237,7 +237,7 @@ def test_what_is_left_out(caplog):
         ({"approximate": "two-pass"}, "choose 'one-pass' or None"),
         (
             ONE_PASS | {"operations": {"deletion": 1, "shifting": 1}},
-            "shifting has no one-pass form; choose from deletion, .*, or leave out approximate=",
+            "shifting has no one-pass form; choose from deletion, .*, or score exactly",
         ),
         (ONE_PASS | {"max_shifts": 2}, "max_shifts=2 has no effect"),
         (ONE_PASS | {"model": model_of("first")}, "approximate='one-pass' needs mean pooling"),

@@ -22,9 +22,15 @@ from numpy.typing import NDArray
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.books.units import LEVELS, Level, Row, chapters_of
-from narrative_twins.salience.engine import Progress, Watch, loaded_encoder, score_stories
-from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.salience.options import BookOptions, approximation, checked_options
+from narrative_twins.salience.engine import (
+    Progress,
+    Watch,
+    check_pooling,
+    loaded_encoder,
+    score_stories,
+)
+from narrative_twins.salience.operations import EXACTLY, Operation, resolve_operations
+from narrative_twins.salience.options import FAST, BookOptions, approximation, checked_options
 from narrative_twins.salience.plans import check_finite, checked_scores, pooled_sums
 from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.books.reading import read_book
@@ -56,7 +62,8 @@ def score_book(
         book: a book, or a file for `read_book`.
         encoder: a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
         levels: one or several of `"chapter"`, `"scene"` and `"sentence"`.
-        options: see `BookOptions`; `approximate` and `max_shifts` are for sentences.
+        options: see `BookOptions`; `approximate` and `max_shifts` are for sentences, which are
+            scored in one pass by default (`FAST`): `approximate=None` scores them exactly.
 
     Raises:
         ValueError: an argument is invalid, or a level has no operation; raised before anything is
@@ -101,10 +108,14 @@ class BookScorer:
     ) -> BookScorer:
         """A scorer with the arguments of `score_book`, which are checked before an encoder is
         loaded."""
+        options = {**FAST, **options}  # type: ignore[typeddict-item]
         by_level = level_operations(levels, options)
         encoder = loaded_encoder(encoder)
         if encoder.pooling != "mean" and set(by_level) != {"sentence"}:
-            raise ValueError("chapters and scenes need mean pooling; choose levels='sentence'")
+            raise ValueError(
+                f"chapters and scenes need mean pooling; choose levels='sentence', and {EXACTLY}"
+            )
+        check_pooling(encoder, options)
         return cls(encoder, by_level, options)
 
     @property
@@ -139,7 +150,7 @@ class BookScorer:
         found = list(rows)
         scores = self._above("chapter", np.array([row[_VECTOR] for row in found]))
         chapters = chapters_of(found, scores)
-        note = approximation(self.options)
+        note = approximation(self.options) if "sentence" in self.levels else None
         return BookSalience(book.title, self.levels, chapters, self.encoder.context_tokens, note)
 
     def _row(self, book: Book, chapter: DividedChapter, bar: Progress) -> Row:

@@ -17,6 +17,7 @@ from support.strategies import sentence
 from support.tales import TALE, book_of, naive_scores, token_states
 
 THREE = ["deletion", "disruption", "summarization"]
+EXACT = {"approximate": None}
 
 
 def assert_scores(units, states):
@@ -28,7 +29,7 @@ def assert_scores(units, states):
 def test_chapters_and_scenes_equal_the_oracle(kind, positions):
     model, tokenizer = encoder_of(kind)
     encoder = StoryEncoder(model, tokenizer, context_tokens=positions)
-    result = score_book(TALE, encoder, approximate="one-pass")
+    result = score_book(TALE, encoder)
     assert list(result.at("chapter").scores) == list(result.at("scene").scores) == THREE
     chapters = []
     for chapter in result.chapters:
@@ -39,7 +40,9 @@ def test_chapters_and_scenes_equal_the_oracle(kind, positions):
     assert_scores(result.chapters, chapters)
 
 
-@pytest.mark.parametrize("options", [{}, {"approximate": "one-pass"}, {"max_shifts": 1}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"approximate": "one-pass"}, EXACT, EXACT | {"max_shifts": 1}], ids=str
+)
 def test_sentences_equal_those_of_score_stories_in_the_windows_of_scenes(options, encoder):
     sea, mill = "Nadia ran. It rained on the mill.", "She swam alone."
     chapter = ["Chapter 1", *[sea] * 8, "***", *[mill] * 12]
@@ -54,12 +57,20 @@ def test_sentences_equal_those_of_score_stories_in_the_windows_of_scenes(options
 
 
 def test_scores_of_a_level_do_not_depend_on_the_others(encoder):
-    complete = score_book(TALE, encoder)
+    complete = score_book(TALE, encoder, approximate=None)
     assert list(complete.at("sentence").scores) == ["deletion", "shifting", *THREE[1:]]
     for level in LEVELS:
-        alone = score_book(TALE, encoder, levels=[level])
+        alone = score_book(TALE, encoder, levels=[level], approximate=None)
         assert alone.levels == (level,)
         assert alone.at(level).scores == complete.at(level).scores
+
+
+def test_sentences_are_scored_in_one_pass_by_default(encoder):
+    result = score_book(TALE, encoder)
+    assert result.approximate == "one-pass" and list(result.at("sentence").scores) == THREE
+    assert result == score_book(TALE, encoder, approximate="one-pass")
+    above = score_book(TALE, encoder, levels=["chapter", "scene"])
+    assert above.approximate is None, "no sentence was scored"
 
 
 parts = st.lists(st.one_of(sentence, st.just("***")), min_size=1, max_size=8)
@@ -70,7 +81,7 @@ parts = st.lists(st.one_of(sentence, st.just("***")), min_size=1, max_size=8)
 def test_the_tree_has_every_sentence_once_in_order_and_no_heading(chapters):
     written = [[f"Chapter {number}", "Nadia ran.", *found] for number, found in enumerate(chapters)]
     book = book_of(*written)
-    result = score_book(book, small(), approximate="one-pass")
+    result = score_book(book, small())
     expected = [part for found in written for part in found[1:] if part != "***"]
     assert [unit.text for unit in result.units("sentence")] == expected
     for level in LEVELS:
@@ -89,12 +100,15 @@ def test_the_tree_has_every_sentence_once_in_order_and_no_heading(chapters):
     [
         ({"levels": []}, "no level: choose levels from chapter"),
         ({"levels": "page"}, "page: choose levels from chapter, scene, sentence"),
-        ({"encoder": small(pooling="first")}, "need mean pooling"),
-        ({"operations": "shifting"}, "shifting: not available for chapters"),
+        ({"encoder": small(pooling="first")}, "need mean pooling; choose levels='sentence', and"),
         (
-            {"operations": "shifting", "approximate": "one-pass", "levels": "sentence"},
-            "shifting has no one-pass form",
+            {"encoder": small(pooling="first"), "levels": "sentence"},
+            "approximate='one-pass' needs mean pooling; score exactly",
         ),
+        ({"max_shifts": 1}, "max_shifts=1 has no effect"),
+        (EXACT | {"operations": "shifting"}, "shifting: not available for chapters"),
+        ({"operations": "shifting", "levels": "chapter"}, "shifting: not available for chapters"),
+        ({"operations": "shifting"}, "shifting has no one-pass form; .*, or score exactly"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
