@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -13,6 +14,7 @@ from pydantic import Field
 from narrative_twins.app.guard import Input
 from narrative_twins.app.page import SHARE, Page, Parts, Visitor, part
 from narrative_twins.app.queue import (
+    EXACT,
     MAX_BOOK,
     MAX_CHARACTERS,
     MAX_SENTENCES,
@@ -20,6 +22,7 @@ from narrative_twins.app.queue import (
     ONE_PASS,
     Method,
     book_suffixes,
+    without_one_pass,
 )
 from narrative_twins.salience.books.units import LEVELS, Level
 from narrative_twins.salience.operations import OPERATIONS
@@ -31,7 +34,10 @@ SCORE = "score"
 STORY = ("text", "operations", "windows", "method", "split")
 """What the endpoint takes, in order. It takes no encoder, which could be a path."""
 SPLITS = SCORING_OPTIONS["splitter"].choices
-_METHOD_INFO = "One pass is fast but approximate."
+_METHOD_INFO = (
+    "One pass reads the text once: its scores are approximate, and there is no shifting. Exact"
+    " scores can take a hundred times as long."
+)
 _RETURNED = (
     "sentences, spans (of characters), windows (of sentences), scores (by operation, one for each"
     " sentence), truncated, context_tokens, cut_tokens, approximate"
@@ -42,12 +48,17 @@ def inputs_by_name() -> dict[str, Input]:
     """What a browser or program may send, by the name of the input."""
     number = Annotated[float, Field(ge=0, lt=1_000_000, allow_inf_nan=False)]
     names: Any = list[Literal[tuple(OPERATIONS)]]  # type: ignore[misc]
-    operations = Annotated[names, Field(max_length=len(OPERATIONS))]
+    operations = Annotated[names, Field(max_length=len(OPERATIONS))] | None
     return {
         "text": Input(str, "the story as plain text"),
-        "operations": Input(operations, f"a list of some of {', '.join(OPERATIONS)}"),
+        "operations": Input(
+            operations,
+            f"a list of some of {', '.join(OPERATIONS)}; or null for all that the method has",
+        ),
         "windows": Input(str, "text: auto, a count such as 5, or sizes such as 7, 7, 6"),
-        "method": Input(Method, f"{' or '.join(METHODS)}; one pass is fast but approximate"),
+        "method": Input(
+            Method, f"{' or '.join(METHODS)}; one pass is fast, approximate, without shifting"
+        ),
         "split": Input(SplitName, f"what is scored: {', '.join(SPLITS)}"),
         "encoder": Input(str, "the folder or Hub id of an encoder"),
         "token": Input(None, "nothing: its value is kept by the server"),
@@ -88,7 +99,7 @@ def build_layout(page: Page) -> Layout:
         with gr.Row(elem_id="columns"):
             with gr.Column(elem_id="entry", min_width=280), gr.Tabs(elem_id="kinds"):
                 with gr.Tab("A story"):
-                    story = _story_input(page.any_encoder)
+                    story = _story_input(page)
                 with gr.Tab("A book"):
                     book = _book_input()
             with gr.Column(elem_id="reading", min_width=280):
@@ -104,6 +115,7 @@ def build_layout(page: Page) -> Layout:
         _connect(layout, page, book, page.score_book, inputs, page.extract, ["share"])
         blocks.unload(_cancelling(page))
         _add_endpoint(layout, page)
+        _connect_method(story)
     return layout
 
 
@@ -153,6 +165,24 @@ def _connect(
         on(parts[name].input, refreshed, ["token", *settings], **options)
 
 
+def _connect_method(parts: dict[str, Any]) -> None:
+    """In the browser, an operation without a one-pass form chooses exact scores, and one pass
+    leaves such operations out."""
+    operations, method = parts["operations"], parts["method"]
+    is_exact = f"name => {json.dumps(without_one_pass())}.includes(name)"
+    # gradio takes an array as the array of the outputs.
+    chosen = f"(names, method) => [names.some({is_exact}) ? {json.dumps(EXACT)} : method]"
+    left = (
+        f"(names, method) => [method === {json.dumps(ONE_PASS)}"
+        f" ? names.filter(name => !({is_exact})(name)) : names]"
+    )
+    for listen, output, script in (
+        (operations.input, method, chosen),
+        (method.input, operations, left),
+    ):
+        listen(None, [operations, method], output, js=script, api_visibility="private")
+
+
 def _cancelling(page: Page) -> Callable[[gr.Request], None]:
     def cancel(request: gr.Request) -> None:
         page.cancel(_visitor(request))
@@ -179,7 +209,7 @@ def _add_buttons(parts: dict[str, Any], suffix: str = "") -> None:
     parts["status"] = plain_html(elem_id=f"{suffix[1:]}-status" if suffix else "status")
 
 
-def _story_input(any_encoder: bool) -> dict[str, Any]:
+def _story_input(page: Page) -> dict[str, Any]:
     """The story and the settings, by name."""
     example = files("narrative_twins.app").joinpath("haunted_stable.txt").read_text("utf-8")
     parts: dict[str, Any] = {}
@@ -202,9 +232,13 @@ def _story_input(any_encoder: bool) -> dict[str, Any]:
             info="Choose lines for verse. Lines and paragraphs are scored like sentences.",
             elem_id="split",
         )
-        names = list(OPERATIONS)
+        names, exact_only = list(OPERATIONS), without_one_pass()
         parts["operations"] = gr.CheckboxGroup(
-            names, value=names, label="Operations", elem_id="operations"
+            names,
+            value=[name for name in names if page.method == EXACT or name not in exact_only],
+            label="Operations",
+            info=f"Exact scores only: {', '.join(exact_only)}. Choosing it chooses them.",
+            elem_id="operations",
         )
         with gr.Row():
             parts["windows"] = gr.Textbox(
@@ -214,9 +248,9 @@ def _story_input(any_encoder: bool) -> dict[str, Any]:
                 min_width=200,
             )
             parts["method"] = gr.Radio(
-                list(METHODS), value=METHODS[0], label="Scores", info=_METHOD_INFO, min_width=200
+                list(METHODS), value=page.method, label="Scores", info=_METHOD_INFO, min_width=200
             )
-        if any_encoder:
+        if page.any_encoder:
             info = "folder or Hub id"
             parts["encoder"] = gr.Textbox(label="Encoder", placeholder="default", info=info)
     return parts
@@ -269,9 +303,9 @@ def _add_endpoint(layout: Layout, page: Page) -> None:
     def score(
         request: gr.Request,
         text: str,
-        operations: Any = list(OPERATIONS),  # noqa: B006  # gradio reads it
+        operations: Any = None,
         windows: str = "auto",
-        method: Any = METHODS[0],
+        method: Any = page.method,
         split: Any = SPLITS[0],
     ) -> Iterator[dict[str, Any]]:
         story = dict(zip(STORY, (text, operations, windows, method, split), strict=True))

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from markupsafe import Markup
 
-from narrative_twins.app.queue import Job, ScoringQueue, Work, book_work, story_work
+from narrative_twins.app.queue import METHODS, Job, ScoringQueue, Work, book_work, story_work
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades, shares
 from narrative_twins.salience.books.result import BookSalience, Contents
 from narrative_twins.salience.engine import format_duration
 from narrative_twins.salience.operations import OPERATIONS
+from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import FORMATS, book_formats, write_results
 from narrative_twins.show.pages import templates
@@ -56,10 +57,19 @@ class Page:
         pause: seconds between two updates of the progress.
         any_encoder: whether visitors may name an encoder, which the server then loads from its disk
             or the Hub.
+        approximate: how stories are scored unless the visitor chooses: in one pass, or exactly
+            (None).
     """
 
-    def __init__(self, queue: ScoringQueue, pause: float = 0.3, any_encoder: bool = False) -> None:
+    def __init__(
+        self,
+        queue: ScoringQueue,
+        pause: float = 0.3,
+        any_encoder: bool = False,
+        approximate: Approximation | None = "one-pass",
+    ) -> None:
         self.queue, self.pause, self.any_encoder = queue, pause, any_encoder
+        (self.method,) = (name for name, value in METHODS.items() if value == approximate)
         self.results: OrderedDict[str, StorySalience | BookSalience] = OrderedDict()
         self.jobs: dict[Visitor, Job] = {}
 

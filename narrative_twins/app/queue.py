@@ -33,15 +33,21 @@ MAX_SENTENCES = 20_000  # of a book; browsers are slow to show more
 MAX_ENCODERS = 2  # in memory, of those that requests name
 MIN_SHARE = 0.02  # of the scoring that must be done to tell how long the rest will take
 
-ONE_PASS = "one pass"
-Method: TypeAlias = Literal["exact", "one pass"]
-METHODS = get_args(Method)
+Method: TypeAlias = Literal["one pass", "exact"]
+ONE_PASS, EXACT = get_args(Method)
+METHODS: dict[str, Approximation | None] = {ONE_PASS: "one-pass", EXACT: None}
+"""What the page calls the option `approximate`, and its values."""
 
 
 def book_suffixes() -> tuple[str, ...]:
     """The suffixes of the books that the page takes: those that are read in bounded time."""
     bounded = (form for form in BOOK_FORMATS.values() if form.is_bounded)
     return tuple(suffix for form in bounded for suffix in form.suffixes)
+
+
+def without_one_pass() -> list[str]:
+    """The names of the operations that have exact scores only."""
+    return [name for name, operation in OPERATIONS.items() if not operation.has_one_pass]
 
 
 class Job:
@@ -188,9 +194,9 @@ class ScoringQueue:
 
 def story_work(
     text: str,
-    operations: Sequence[str],
+    operations: Sequence[str] | None = None,
     windows: str = "auto",
-    method: str = METHODS[0],
+    method: str = ONE_PASS,
     split: SplitName = "sentences",
     encoder: str | None = None,
 ) -> Work:
@@ -198,7 +204,7 @@ def story_work(
 
     Args:
         text: the story.
-        operations: with one pass, those that have a one-pass form are scored.
+        operations: by default all that the method has.
         windows: as `parse_windows` reads them.
         method: one of `METHODS`.
         split: the units to score.
@@ -214,16 +220,21 @@ def story_work(
             f"The text has {len(text):,} characters, more than the limit of {MAX_CHARACTERS:,};"
             " split it, or use the command `narrative-twins score`."
         )
-    if not operations:
+    if operations is not None and not operations:
         raise ValueError("Choose at least one operation.")
+    approximate = METHODS[method]
+    exact_only = [name for name in without_one_pass() if name in (operations or ())]
+    if approximate is not None and exact_only:
+        raise ValueError(
+            f"There is no one-pass form of {', '.join(exact_only)}: choose exact scores, or leave"
+            " it out."
+        )
     try:
         chosen = parse_windows(windows.strip() or "auto")
     except ValueError as error:
         raise ValueError(f"Windows: {error}.") from None
     # Joins pairs of surrogates, and replaces lone ones, which encoders and browsers can't read.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    approximate = _approximation(method)
-    fast = [name for name in operations if OPERATIONS[name].has_one_pass]
 
     def work(job: Job, queue: ScoringQueue) -> StorySalience:
         job.begin(f"Splitting into {split}")
@@ -234,7 +245,7 @@ def story_work(
         (result,) = score_stories(
             [story],
             loaded,
-            operations=(approximate and fast) or operations,
+            operations=operations,
             approximate=approximate,
             on_truncation="ignore",
             progress=job.update,
@@ -274,7 +285,7 @@ def book_work(book: str, levels: Sequence[str], method: str) -> Work:
         raise ValueError(
             f"The book has more than {MAX_BOOK:,} bytes; use the command `narrative-twins book`."
         )
-    approximate = _approximation(method)
+    approximate = METHODS[method]
 
     def work(job: Job, queue: ScoringQueue) -> BookSalience:
         job.begin("Reading the book")
@@ -294,7 +305,3 @@ def book_work(book: str, levels: Sequence[str], method: str) -> Work:
         return scorer.result(found, rows)
 
     return work
-
-
-def _approximation(method: str) -> Approximation | None:
-    return "one-pass" if method == ONE_PASS else None

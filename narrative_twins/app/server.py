@@ -14,6 +14,7 @@ from narrative_twins.app.page import NO_RESULT, Page
 from narrative_twins.app.queue import ScoringQueue
 from narrative_twins.extras import check_extra
 from narrative_twins.files import ResumableFile
+from narrative_twins.salience.options import Approximation
 from narrative_twins.show.formats import FORMATS
 from narrative_twins.stories.story import Story
 
@@ -31,6 +32,7 @@ def serve(
     model: str | None = None,
     allow_hosts: Collection[str] = (),
     patience: float = 3600.0,
+    approximate: Approximation | None = "one-pass",
     ready: Callable[[str], None] = print,
 ) -> None:
     """Serve the page until Ctrl-C.
@@ -43,6 +45,8 @@ def serve(
         allow_hosts: further names by which the page may be reached, for example through a proxy;
             visitors can't name an encoder then. Requests to other hosts are refused.
         patience: the maximum time of a story, in seconds.
+        approximate: how stories are scored unless visitors and programs choose: in one pass, or
+            exactly (None).
         ready: called with the address of the page when it is served.
 
     Raises:
@@ -56,7 +60,8 @@ def serve(
     with _listen(host, port) as listener:
         queue = ScoringQueue(model, patience)
         _ = queue.own  # errors are those of the start
-        page = Page(queue, any_encoder=host in LOCAL_NAMES and not allow_hosts)
+        any_encoder = host in LOCAL_NAMES and not allow_hosts
+        page = Page(queue, any_encoder=any_encoder, approximate=approximate)
         app = application(page, (host, *allow_hosts))
         try:
             _run(app, host, listener, ready)

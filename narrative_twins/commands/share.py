@@ -52,14 +52,19 @@ _SERVING: dict[str, dict[str, Any]] = {
 @command("Serve a web page to score stories on, until Ctrl-C. It sends stories nowhere else.")
 @option_group("serving", "Options", _SERVING, _serving)
 @option("--model", metavar="ENCODER", help="Folder or Hub id (default: the default encoder).")
-def app(model: str | None, serving: dict[str, Any]) -> int:
+@option(
+    "--exact",
+    is_flag=True,
+    help="Score stories exactly, unless visitors and programs choose one pass (the default).",
+)
+def app(model: str | None, exact: bool, serving: dict[str, Any]) -> int:
     """Serve the page."""
     from transformers.utils import logging
 
     from narrative_twins.app.server import serve
 
     logging.disable_progress_bar()
-    serve(model=model, **serving)
+    serve(model=model, approximate=None if exact else "one-pass", **serving)
     return 0
 
 

@@ -47,7 +47,7 @@ def server(browser):  # noqa: F811
         yield address, process
         page = browser.new_page()  # noqa: F811
         page.goto(address)
-        score(page, LONG)
+        score(page, LONG, "exact")
         page.locator("progress").wait_for(timeout=WAIT)
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=LIMIT)
@@ -83,10 +83,10 @@ def setting(page, name):
     return page.get_by_label(name, exact=True).first
 
 
-def score(page, text, method="exact"):
+def score(page, text, *settings):
     page.get_by_label("Story", exact=True).fill(text)
-    if not page.get_by_label(method, exact=True).first.is_checked():
-        setting(page, method).check()
+    for name in settings:
+        setting(page, name).check()
     page.get_by_role("button", name="Score").click()
 
 
@@ -106,9 +106,28 @@ def readout(sentence):
     return "" if content in ("none", "normal") else content.strip('"')
 
 
+@wide
+def test_shifting_chooses_exact_scores_and_one_pass_leaves_it_out(page):
+    from playwright.sync_api import expect
+
+    shifting, exact, one_pass = (
+        page.locator("#settings").get_by_label(name, exact=True)
+        for name in ("shifting", "exact", "one pass")
+    )
+    assert one_pass.is_checked() and not shifting.is_checked()
+    shifting.check()
+    expect(exact).to_be_checked(timeout=WAIT)
+    one_pass.check()
+    expect(shifting).not_to_be_checked(timeout=WAIT)
+    expect(page.locator("#operations input:checked")).to_have_count(3)
+    exact.check()
+    page.wait_for_timeout(300)
+    assert exact.is_checked() and not shifting.is_checked()
+
+
 def test_score_and_read(page):
     assert page.locator(".guide").get_by_text("Agrees best with human readers").is_visible()
-    score(page, OMAR)
+    score(page, OMAR, "exact", "shifting")
     text = shown(page)
     assert text.text_content() == OMAR
     sentences = text.locator(".sentence")
@@ -218,7 +237,7 @@ def idle(process):
 @wide
 @pytest.mark.parametrize("close", [False, True], ids=["cancel", "close the tab"])
 def test_progress_and_cancelling_of_a_long_scoring(page, server, close):
-    score(page, LONG)
+    score(page, LONG, "exact")
     page.locator("progress").wait_for(timeout=WAIT)
     words = r"Scoring: \d+%, about \d+ (second|minute|hour)s? left"
     assert re.search(words, page.locator("#status").text_content())
@@ -284,7 +303,6 @@ def test_all_text_has_contrast_and_the_button_is_in_view(page, scheme):
 
 
 def test_the_example_is_scored_by_one_click_and_its_extract_copied(page):
-    setting(page, "one pass").check()
     page.get_by_role("button", name="Try an example").click()
     story = page.get_by_label("Story", exact=True)
     assert shown(page).text_content() == HAUNTED == story.input_value()

@@ -26,6 +26,7 @@ from narrative_twins.app.page import (
     shaded_text,
 )
 from narrative_twins.app.queue import (
+    EXACT,
     MAX_BOOK,
     MAX_WAITING,
     MAX_WAITING_ALL,
@@ -83,7 +84,8 @@ def page(queue):
 
 
 def steps_of(page, text=TALE, windows="auto", **more):
-    return page.score(ME, text=text, windows=windows, **{"operations": ALL, **more})
+    settings = {"operations": None, "method": EXACT, **more}
+    return page.score(ME, text=text, windows=windows, **settings)
 
 
 def scored(page, text=TALE, **more):
@@ -220,7 +222,7 @@ def test_truncation_and_approximation_are_noted(page):
         ({"windows": "many"}, "neither auto, a count such as 5"),
         ({"windows": "7"}, "does not partition the 4 sentence(s)"),
         ({"encoder": "no/such encoder"}, "can't be loaded"),
-        ({"operations": ["shifting"], "method": ONE_PASS}, "Shifting has no one-pass form"),
+        ({"operations": ["shifting"], "method": ONE_PASS}, "There is no one-pass form of shifting"),
         ({"text": "a" * 2_000_001}, "The text has 2,000,001 characters"),
     ],
     ids=lambda value: str(value)[:20],
@@ -256,7 +258,7 @@ def slow(monkeypatch):
 
 
 def start(queue, text=TALE, client=""):
-    return queue.start(story_work(text, ALL, "1"), client)
+    return queue.start(story_work(text, ALL, "1", EXACT), client)
 
 
 @pytest.mark.parametrize("how", ["cancel", "close the page"])

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narrative_twins import extras, score_stories
+from narrative_twins import OPERATIONS, extras, score_stories
 from narrative_twins.app.page import Page
 from narrative_twins.app.queue import MAX_WAITING, ScoringQueue
 from narrative_twins.app.server import application
@@ -57,11 +57,16 @@ LONG = " ".join(
 
 
 @pytest.fixture(scope="module")
-def page(bert_folder):
+def queue(bert_folder):
     queue = ScoringQueue(bert_folder)
     assert queue.own
-    yield Page(queue, pause=0.01, any_encoder=False)
+    yield queue
     queue.close()
+
+
+@pytest.fixture(scope="module")
+def page(queue):
+    return Page(queue, pause=0.01, any_encoder=False)
 
 
 @pytest.fixture(scope="module")
@@ -315,6 +320,45 @@ def test_the_result_is_that_of_the_library(client, bert_folder):
     assert found == expected
 
 
+@pytest.mark.parametrize("approximate", ["one-pass", None])
+def test_one_pass_is_the_default_unless_the_page_is_started_with_exact(queue, approximate):
+    from fastapi.testclient import TestClient
+
+    page = Page(queue, approximate=approximate)
+    with TestClient(application(page), base_url="http://localhost") as http:
+        config, info = http.get("/config").json(), http.get("/gradio_api/info").json()
+    props = {part["props"].get("label"): part["props"] for part in config["components"]}
+    one_pass = approximate == "one-pass"
+    method = "one pass" if one_pass else "exact"
+    assert props["Scores"]["value"] == method
+    assert ("shifting" in props["Operations"]["value"]) is not one_pass
+    assert len(props["Operations"]["value"]) == 4 - one_pass
+    assert "there is no shifting" in props["Scores"]["info"]
+    parameters = info["named_endpoints"]["/score"]["parameters"]
+    defaults = {found["parameter_name"]: found["parameter_default"] for found in parameters}
+    assert (defaults["method"], defaults["operations"]) == (method, None)
+
+
+@pytest.mark.parametrize(("options", "approximate"), [([], "one-pass"), (["--exact"], None)])
+def test_the_command_chooses_the_default_of_the_page(options, approximate, monkeypatch):
+    served = []
+    monkeypatch.setattr("narrative_twins.app.server.serve", lambda **given: served.append(given))
+    assert main(["app", *options]) == 0
+    assert served[0]["approximate"] == approximate
+
+
+def test_scores_by_default_and_exactly(client):
+    assert list(client.predict(TALE, api_name="/score")["scores"]) == [
+        "deletion",
+        "disruption",
+        "summarization",
+    ]
+    found = client.predict(TALE, method="exact", api_name="/score")
+    assert list(found["scores"]) == list(OPERATIONS) and found["approximate"] is None
+    with pytest.raises(Exception, match="no one-pass form of shifting: choose exact scores"):
+        client.predict(TALE, operations=["shifting", "deletion"], api_name="/score")
+
+
 def test_errors_are_those_of_the_page(client, tmp_path, capfd):
     from gradio_client import handle_file
 
@@ -367,7 +411,7 @@ def test_stories_wait_for_their_turns(client, page, gate):
 
 
 def test_cancelling_stops_the_scoring(client, page, gate):
-    submitted = client.submit(LONG, windows="1", api_name="/score")
+    submitted = client.submit(LONG, windows="1", method="exact", api_name="/score")
     job = first_job(page)
     wait_until(lambda: submitted.outputs())
     submitted.cancel()

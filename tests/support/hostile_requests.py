@@ -89,7 +89,7 @@ INVALID_EVENTS = [
 INVALID_SCORES = [
     *([], ["Omar ran."], [*STORY, "encoder"]),
     *(changed(text=value) for value in (_FILE, ["Omar ran."], {"text": "Omar ran."}, None, 5)),
-    *(changed(operations=value) for value in ("deletion", None, [_FILE], [["deletion"]])),
+    *(changed(operations=value) for value in ("deletion", 0, [_FILE], [["deletion"]])),
     *(changed(operations=value) for value in (["deletion"] * 99, ["/etc/passwd"], {"deletion": 1})),
     *(changed(windows=value) for value in (5, [1], _FILE)),
     *(changed(method=value) for value in (True, "/etc/passwd", ["exact"], None)),
