@@ -17,7 +17,6 @@ from narrative_twins.app.queue import (
     EXACT,
     MAX_BOOK,
     MAX_CHARACTERS,
-    MAX_SENTENCES,
     METHODS,
     ONE_PASS,
     Method,
@@ -101,7 +100,7 @@ def build_layout(page: Page) -> Layout:
                 with gr.Tab("A story"):
                     story = _story_input(page)
                 with gr.Tab("A book"):
-                    book = _book_input()
+                    book = _book_input(page.queue.max_sentences)
             with gr.Column(elem_id="reading", min_width=280):
                 _add_story_results(story)
                 _add_book_results(book)
@@ -270,7 +269,7 @@ def _add_story_results(parts: dict[str, Any]) -> None:
         parts["salient"] = plain_html(elem_id="salient")
 
 
-def _book_input() -> dict[str, Any]:
+def _book_input(max_sentences: int) -> dict[str, Any]:
     """The book and its settings, by name."""
     plain_html(part("open_book", MAX_BOOK, book_suffixes()), elem_id="open-book")
     # The browser puts the file here; it is hidden by the style sheet.
@@ -281,7 +280,7 @@ def _book_input() -> dict[str, Any]:
     parts["method"] = gr.Radio(
         list(METHODS), value=ONE_PASS, label="Scores of sentences", info=_METHOD_INFO
     )
-    plain_html(part("limits_of_books", MAX_BOOK, MAX_SENTENCES))
+    plain_html(part("limits_of_books", MAX_BOOK, max_sentences))
     return parts
 
 

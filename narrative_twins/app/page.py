@@ -77,25 +77,19 @@ class Page:
         """Score a story, see `story_work`: yields its progress, and in the end the results or an
         error message. The encoder is ignored if visitors may not name one."""
         name = encoder.strip() if self.any_encoder else ""
-        return self._run(visitor, partial(story_work, **story, encoder=name or None))
+        return self._run(visitor, partial(story_work, self.queue, **story, encoder=name or None))
 
     def score_book(self, visitor: Visitor, **book: Any) -> Iterator[Parts]:
         """Score a book, see `book_work`: yields its progress, and in the end the results or an
         error message."""
-        return self._run(visitor, partial(book_work, **book))
+        return self._run(visitor, partial(book_work, self.queue, **book))
 
-    def _run(self, visitor: Visitor, request: Callable[[], Work]) -> Iterator[Parts]:
+    def _run(self, visitor: Visitor, read: Callable[[], Work]) -> Iterator[Parts]:
         job = None
         try:
-            job = self.jobs[visitor] = self.queue.start(request(), visitor.address)
+            job = self.jobs[visitor] = self.queue.start(read, visitor.address)
             for _ in job.steps(self.pause):
-                phase, left = self._phase(job), job.seconds_left
-                if left is None:
-                    status = part("status", f"{phase} …")
-                else:
-                    words = f"{phase}: {job.share:.0%}, about {format_duration(left)} left"
-                    status = part("progress", words, job.share)
-                yield _BUSY | {"status": status}
+                yield _BUSY | {"status": self._status(job)}
             yield _READY | _SHOWN | self._result(job.result)
         except ValueError as error:
             kind = "status" if job is not None and job.stopped else "problem"
@@ -110,11 +104,11 @@ class Page:
         """Score a story for a program, see `story_work`: yields steps with `phase`, `share` and
         `seconds_left` (None until it can be estimated), and in the end the result as
         `StorySalience.to_dict` has it. Raises `ValueError` with a sentence on what is wrong."""
-        job = self.queue.start(story_work(**story), visitor.address)
+        job = self.queue.start(partial(story_work, self.queue, **story), visitor.address)
         try:
             for _ in job.steps(self.pause):
                 step = {"phase": self._phase(job), "share": job.share}
-                yield step | {"seconds_left": job.seconds_left}
+                yield step | {"seconds_left": self.queue.seconds_left(job)}
             yield job.result.to_dict()
         finally:
             # Also if the program has gone, or cancels the story.
@@ -122,8 +116,21 @@ class Page:
 
     def _phase(self, job: Job) -> str:
         """What is done for a job, or how many are scored before it."""
-        before = self.queue.waiting_before(job)
-        return job.phase or f"Waiting for its turn, after {before} other{'s' * (before != 1)}"
+        if job.phase:
+            return job.phase
+        before = len(self.queue.before(job))
+        place = f"after {before} other{'s' * (before != 1)}" if before else "as the next"
+        return f"Waiting for its turn, {place}"
+
+    def _status(self, job: Job) -> str:
+        """How far a job is, and how long it takes if that can be estimated, as HTML."""
+        phase, left = self._phase(job), self.queue.seconds_left(job)
+        if left is None:
+            return part("status", f"{phase} …")
+        time_left = f"about {format_duration(left)} left"
+        if not job.phase:
+            return part("status", f"{phase}, {time_left} …")
+        return part("progress", f"{phase}: {job.share:.0%}, {time_left}", job.share)
 
     def cancel(self, visitor: Visitor) -> None:
         """Stop the scoring of a visitor's story, if there is one."""

@@ -5,23 +5,25 @@ from __future__ import annotations
 
 import base64
 import logging
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from functools import cached_property, lru_cache
-from threading import Lock
-from typing import Any, Literal, TypeAlias, get_args
+from itertools import islice
+from threading import RLock
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.books.scoring import BookScorer, chapter_stories
 from narrative_twins.salience.engine import format_duration, score_stories
-from narrative_twins.salience.operations import OPERATIONS
+from narrative_twins.salience.operations import OPERATIONS, resolve_operations
 from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.books.reading import BOOK_FORMATS, book_of, printable_name
 from narrative_twins.stories.sentences import SplitName
-from narrative_twins.stories.story import Story, parse_windows
+from narrative_twins.stories.story import Story, StoryError, Window, parse_windows
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +31,11 @@ MAX_WAITING = 4  # stories of a client
 MAX_WAITING_ALL = 32  # stories of all clients; each takes one of the 40 threads of gradio
 MAX_CHARACTERS = 2_000_000  # of a story; browsers are slow to show more
 MAX_BOOK = 10_000_000  # bytes of a book; in base64 they are less than `guard.MAX_BODY`
-MAX_SENTENCES = 20_000  # of a book; browsers are slow to show more
+MAX_SENTENCES = 20_000  # of a story or book, by default; browsers are slow to show more
 MAX_ENCODERS = 2  # in memory, of those that requests name
+SHORT = 100_000  # characters that are read for a story that is scored before longer ones: seconds
+MAX_COUNTED = 1_000_000  # sentences that are counted to estimate how much is read
+MEASURED = 1.0  # seconds of scoring from which its speed is measured
 MIN_SHARE = 0.02  # of the scoring that must be done to tell how long the rest will take
 
 Method: TypeAlias = Literal["one pass", "exact"]
@@ -54,20 +59,33 @@ class Job:
     """A story or book that is scored, or waits to be scored. Made by `ScoringQueue.start`.
 
     Attributes:
+        queue: the queue that it is in.
         client: who has asked for it.
-        patience: the maximum time of the scoring, in seconds.
+        work: scores it; None until the input is read.
         phase: the current step, for users to read; empty while it waits.
         share: how much of this step is done, from 0 to 1.
-        began: when this step began, by `time.monotonic`.
+        began: when this step began, by `time.monotonic`, later by the time that the job has stood
+            aside since.
         stopped: whether it was cancelled.
         scored: the result, when it has ended.
     """
 
-    scored: Future[Any]
-
-    def __init__(self, client: str, patience: float) -> None:
-        self.client, self.patience = client, patience
+    def __init__(self, queue: ScoringQueue, client: str = "") -> None:
+        self.queue, self.client = queue, client
+        self.work: Work | None = None
         self.phase, self.share, self.began, self.stopped = "", 0.0, 0.0, False
+        self.scored: Future[Any] = Future()
+        self._aside, self._resumed = 0.0, 0.0  # how long it stood aside last, and until when
+
+    @property
+    def characters(self) -> float:
+        """Roughly how many characters are read to score it."""
+        return self.work.characters if self.work is not None else 0.0
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is scored before longer ones."""
+        return self.characters <= SHORT
 
     @property
     def seconds_left(self) -> float | None:
@@ -90,6 +108,15 @@ class Job:
         logger.error("a story or book could not be scored", exc_info=error)
         raise ValueError(f"It can't be scored ({type(error).__name__}: {_sentence(error)})")
 
+    def run(self) -> None:
+        """Score it in this thread, unless it was cancelled."""
+        if self.work is None or not self.scored.set_running_or_notify_cancel():
+            return
+        try:
+            self.scored.set_result(self.work.score(self))
+        except BaseException as error:
+            self.scored.set_exception(error)
+
     def stop(self) -> None:
         """Cancel the job; it ends after the current forward pass, or at once if it waits for its
         turn."""
@@ -107,45 +134,77 @@ class Job:
         self.update(0.0)
 
     def update(self, share: float) -> None:
-        """Set the share that is done. Raises `CancelledError` if the job was cancelled, and
-        `ValueError` if this step takes too long."""
+        """Set the share that is done; short jobs are scored before a long one continues. Raises
+        `CancelledError` if the job was cancelled, and `ValueError` if this step takes too long."""
         self.share = share
         if self.stopped:
             raise CancelledError
-        spent = time.monotonic() - self.began
+        spent, patience = time.monotonic() - self.began, self.queue.patience
         # After a part of the time, since a forward pass can be slow at first.
-        if spent > self.patience / 10 and spent + (self.seconds_left or 0.0) > self.patience:
+        if spent > patience / 10 and spent + (self.seconds_left or 0.0) > patience:
             raise ValueError(
-                f"This takes more than {format_duration(self.patience)} to score on this machine;"
+                f"This takes more than {format_duration(patience)} to score on this machine;"
                 " use more windows, leave out shifting, choose one pass, or use the command."
             )
+        if spent > MEASURED and share > MIN_SHARE:
+            self.queue.pace = spent / (share * self.characters)
+        if not self.is_short:
+            self._step_aside()
+
+    def _step_aside(self) -> None:
+        """Score the short jobs that wait now, in this thread: the encoder is used by one thread
+        only. A job is scored at least half of the time, however many short ones come."""
+        now = time.monotonic()
+        if now - self._resumed < self._aside:
+            return
+        short = [other for other in self.queue.waiting() if other.is_short]
+        for other in short:
+            other.run()
+        if short:
+            self._resumed = time.monotonic()
+            self._aside = self._resumed - now
+            self.began += self._aside
 
 
-def _sentence(error: BaseException) -> str:
-    """The message of an error as one capitalized line of at most about 400 characters."""
+def _sentence(error: BaseException | str) -> str:
+    """A message as one capitalized line of at most about 400 characters."""
     text = " ".join(str(error).split()) or type(error).__name__
     text = text if len(text) <= 400 else f"{text[:400].rsplit(' ', 1)[0]} …"
     return text[0].upper() + text[1:] + "." * text[-1].isalnum()
 
 
-Work: TypeAlias = Callable[[Job, "ScoringQueue"], StorySalience | BookSalience]
-"""Scores a story or book by an encoder of the queue, and reports to the job how far it is. Errors
-are those of the functions that score, and those of `Job.update`."""
+class Work(NamedTuple):
+    """What is done for a job.
+
+    Attributes:
+        score: scores the story or book, and reports to the job how far it is. Errors are those of
+            the functions that score, and those of `Job.update`.
+        characters: roughly how many characters are read, see `characters_read`.
+    """
+
+    score: Callable[[Job], StorySalience | BookSalience]
+    characters: float
 
 
 class ScoringQueue:
-    """Scores the stories of any number of clients, one at a time.
+    """Scores the stories of any number of clients, one at a time. Those that take seconds are
+    scored before longer ones, also when the scoring of a longer one has begun: it stands aside
+    after a forward pass.
 
     Args:
         model: folder or Hub id of the encoder; None for the default encoder.
         patience: the maximum time of a story, in seconds. The scoring of a longer one is stopped
             when its time can be estimated.
+        max_sentences: the maximum number of sentences of a story or book.
     """
 
-    def __init__(self, model: str | None = None, patience: float = 3600.0) -> None:
-        self.model, self.patience = model, patience
+    def __init__(
+        self, model: str | None = None, patience: float = 3600.0, max_sentences: int = MAX_SENTENCES
+    ) -> None:
+        self.model, self.patience, self.max_sentences = model, patience, max_sentences
+        self.pace: float | None = None  # the seconds per character that was read, once measured
         self._executor = ThreadPoolExecutor(1)
-        self._lock = Lock()  # held to read or change the jobs
+        self._lock = RLock()  # held to read or change the jobs
         self._jobs: list[Job] = []
         self.named = lru_cache(MAX_ENCODERS)(StoryEncoder.from_pretrained)
         """The encoders that visitors name."""
@@ -156,43 +215,111 @@ class ScoringQueue:
         return StoryEncoder.from_pretrained(self.model)
 
     def jobs(self) -> list[Job]:
-        """The jobs that have not ended, in their order: the first one is scored."""
-        self._jobs = [job for job in self._jobs if not job.scored.done()]
-        return list(self._jobs)
-
-    def start(self, work: Work, client: str = "") -> Job:
-        """Add a story or book to the queue, which scores it in a thread. Raises `ValueError` with a
-        sentence for the client if too many are waiting."""
-        job = Job(client, self.patience)
+        """The jobs that have not ended, in the order in which they will: those that are scored,
+        short ones, long ones."""
         with self._lock:
-            waiting = [other.client for other in self.jobs() if not other.scored.running()]
-            if waiting.count(client) >= MAX_WAITING:
+            self._jobs = [job for job in self._jobs if not job.scored.done()]
+            jobs = list(self._jobs)
+        return sorted(jobs, key=lambda job: (not job.scored.running(), not job.is_short))
+
+    def waiting(self) -> list[Job]:
+        """The jobs that can be scored next, in their order."""
+        return [job for job in self.jobs() if job.work is not None and not job.scored.running()]
+
+    def start(self, read: Callable[[], Work], client: str = "") -> Job:
+        """Read a story or book in this thread, and add it to the queue, which scores it in another.
+
+        Args:
+            read: reads and checks the input.
+            client: who has asked for it.
+
+        Raises:
+            ValueError: too many are waiting, or the input is invalid; the message is a sentence for
+                the client.
+        """
+        job = Job(self, client)
+        with self._lock:
+            others = [other.client for other in self.jobs() if not other.scored.running()]
+            if others.count(client) >= MAX_WAITING:
                 raise ValueError(
                     f"{MAX_WAITING} of your stories are waiting already; wait for them, or cancel"
                     " some."
                 )
-            if len(waiting) >= MAX_WAITING_ALL:
+            if len(others) >= MAX_WAITING_ALL:
                 raise ValueError("Too many stories are waiting; try again later.")
-            job.scored = self._executor.submit(work, job, self)
             self._jobs.append(job)
+        try:
+            job.work = read()
+        except BaseException:
+            job.stop()
+            raise
+        self._executor.submit(self._score_next)
         return job
 
-    def waiting_before(self, job: Job) -> int:
-        """How many stories are scored before a job that waits for its turn."""
-        with self._lock:
-            jobs = self.jobs()
-            return jobs.index(job) if job in jobs else 0
+    def _score_next(self) -> None:
+        # One call for each job: it may be scored by that of another one.
+        for job in self.waiting()[:1]:
+            job.run()
+
+    def before(self, job: Job) -> list[Job]:
+        """The jobs that are scored before one that waits; a short one waits for no long one."""
+        jobs = [other for other in self.jobs() if not other.stopped and other.work is not None]
+        first = jobs[: jobs.index(job)] if job in jobs else []
+        return [other for other in first if other.is_short or not job.is_short]
+
+    def seconds_left(self, job: Job) -> float | None:
+        """The remaining time of a job, and of those before it if it waits, by the speed so far;
+        None if that is not known yet."""
+        total = 0.0
+        for each in [*([] if job.phase else self.before(job)), job]:
+            left = each.seconds_left
+            if left is None and self.pace is not None:
+                left = self.pace * each.characters
+            if left is None:
+                return None
+            total += left
+        return total
 
     def close(self) -> None:
         """Cancel all jobs, and wait until they end: a process that exits during a forward pass
         crashes."""
-        with self._lock:
-            for job in self.jobs():
-                job.stop()
+        for job in self.jobs():
+            job.stop()
         self._executor.shutdown(cancel_futures=True)
 
 
+def characters_read(
+    stories: Sequence[Story], options: Mapping[str, Any], context_tokens: int | None
+) -> float:
+    """Roughly how many characters the encoder reads to score some stories, by their first windows.
+
+    Args:
+        stories: the stories.
+        options: the options `operations` and `approximate` of scoring.
+        context_tokens: how many tokens the encoder reads at once, if that is limited.
+    """
+    total = sum(len(sentence) for story in stories for sentence in story.sentences)
+    if options["approximate"] is not None:
+        return 2.0 * total  # with the text around windows
+    sentences = sum(map(len, stories))
+    most = math.inf if context_tokens is None else 4 * context_tokens * sentences / total
+    windows = ((len(story), *window) for story in stories for window in story.windows)
+    read = scored = 0
+    for count, lo, hi in islice(windows, 20):
+        size = max(hi - lo, int(min(count, most)))
+        start = max(0, min(lo, count - size))
+        window = Window(start, lo, hi, start + size)
+        scored += window.size
+        for operation in resolve_operations(options["operations"]):
+            for order in operation.orders(window):
+                read += len(order)
+                if read > MAX_COUNTED:
+                    return read / scored * total
+    return read / scored * total
+
+
 def story_work(
+    queue: ScoringQueue,
     text: str,
     operations: Sequence[str] | None = None,
     windows: str = "auto",
@@ -203,6 +330,7 @@ def story_work(
     """The scoring of a story, with the settings of the page.
 
     Args:
+        queue: the queue that it is for.
         text: the story.
         operations: by default all that the method has.
         windows: as `parse_windows` reads them.
@@ -235,30 +363,38 @@ def story_work(
         raise ValueError(f"Windows: {error}.") from None
     # Joins pairs of surrogates, and replaces lone ones, which encoders and browsers can't read.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-    def work(job: Job, queue: ScoringQueue) -> StorySalience:
-        job.begin(f"Splitting into {split}")
+    try:
         story = Story.parse(text, chosen, split)
+    except StoryError as error:
+        raise ValueError(_sentence(error)) from None
+    _check_length(queue, "story", len(story), "score")
+    options: Any = {"operations": operations, "approximate": approximate}
+
+    def score(job: Job) -> StorySalience:
         job.begin("Loading the encoder")
         loaded = queue.own if encoder is None else queue.named(encoder)
         job.begin("Scoring")
         (result,) = score_stories(
-            [story],
-            loaded,
-            operations=operations,
-            approximate=approximate,
-            on_truncation="ignore",
-            progress=job.update,
+            [story], loaded, on_truncation="ignore", progress=job.update, **options
         )
         return result
 
-    return work
+    return Work(score, characters_read([story], options, queue.own.context_tokens))
 
 
-def book_work(book: str, levels: Sequence[str], method: str) -> Work:
+def _check_length(queue: ScoringQueue, kind: str, sentences: int, command: str) -> None:
+    if sentences > queue.max_sentences:
+        raise ValueError(
+            f"The {kind} has {sentences:,} sentences, more than the limit of"
+            f" {queue.max_sentences:,}; use the command `narrative-twins {command}`."
+        )
+
+
+def book_work(queue: ScoringQueue, book: str, levels: Sequence[str], method: str) -> Work:
     """The scoring of a book by the encoder of the queue.
 
     Args:
+        queue: the queue that it is for.
         book: the name of a file and, in base64 on the next line, its content.
         levels: the levels to score, see `score_book`.
         method: one of `METHODS`, for sentences.
@@ -285,23 +421,19 @@ def book_work(book: str, levels: Sequence[str], method: str) -> Work:
         raise ValueError(
             f"The book has more than {MAX_BOOK:,} bytes; use the command `narrative-twins book`."
         )
-    approximate = METHODS[method]
+    try:
+        found = book_of(name, data)
+        chapters = chapter_stories(found)
+    except ValueError as error:
+        raise ValueError(_sentence(f"{printable_name(name)}: {error}")) from None
+    sentences = sum(map(len, chapters))
+    _check_length(queue, "book", sentences, "book")
+    options: Any = {"operations": None, "approximate": METHODS[method]}
 
-    def work(job: Job, queue: ScoringQueue) -> BookSalience:
-        job.begin("Reading the book")
-        try:
-            found = book_of(name, data)
-            sentences = sum(map(len, chapter_stories(found)))
-        except ValueError as error:
-            raise ValueError(f"{printable_name(name)}: {error}") from error
-        if sentences > MAX_SENTENCES:
-            raise ValueError(
-                f"The book has {sentences:,} sentences, more than the limit of {MAX_SENTENCES:,};"
-                " use the command `narrative-twins book`."
-            )
+    def score(job: Job) -> BookSalience:
         job.begin("Scoring")
-        scorer = BookScorer.of(queue.own, levels, approximate=approximate)
+        scorer = BookScorer.of(queue.own, levels, **options)
         rows = scorer.rows(found, progress=lambda done: job.update(done / sentences))
         return scorer.result(found, rows)
 
-    return work
+    return Work(score, characters_read(chapters, options, queue.own.context_tokens))

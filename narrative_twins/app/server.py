@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from narrative_twins.app.page import NO_RESULT, Page
-from narrative_twins.app.queue import ScoringQueue
+from narrative_twins.app.queue import MAX_SENTENCES, ScoringQueue
 from narrative_twins.extras import check_extra
 from narrative_twins.files import ResumableFile
 from narrative_twins.salience.options import Approximation
@@ -32,6 +32,7 @@ def serve(
     model: str | None = None,
     allow_hosts: Collection[str] = (),
     patience: float = 3600.0,
+    max_sentences: int = MAX_SENTENCES,
     approximate: Approximation | None = "one-pass",
     ready: Callable[[str], None] = print,
 ) -> None:
@@ -45,6 +46,7 @@ def serve(
         allow_hosts: further names by which the page may be reached, for example through a proxy;
             visitors can't name an encoder then. Requests to other hosts are refused.
         patience: the maximum time of a story, in seconds.
+        max_sentences: the maximum number of sentences of a story or book.
         approximate: how stories are scored unless visitors and programs choose: in one pass, or
             exactly (None).
         ready: called with the address of the page when it is served.
@@ -58,7 +60,7 @@ def serve(
     from narrative_twins.app.guard import LOCAL_NAMES
 
     with _listen(host, port) as listener:
-        queue = ScoringQueue(model, patience)
+        queue = ScoringQueue(model, patience, max_sentences)
         _ = queue.own  # errors are those of the start
         any_encoder = host in LOCAL_NAMES and not allow_hosts
         page = Page(queue, any_encoder=any_encoder, approximate=approximate)

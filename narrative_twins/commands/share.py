@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from narrative_twins.commands.options import (
+    COUNT,
     Choices,
     check_rows_file,
     command,
@@ -57,14 +58,22 @@ _SERVING: dict[str, dict[str, Any]] = {
     is_flag=True,
     help="Score stories exactly, unless visitors and programs choose one pass (the default).",
 )
-def app(model: str | None, exact: bool, serving: dict[str, Any]) -> int:
+@option(
+    "--max-sentences",
+    type=COUNT,
+    default=20_000,
+    show_default=True,
+    metavar="N",
+    help="Longer stories and books are refused.",
+)
+def app(exact: bool, serving: dict[str, Any], **limits: Any) -> int:
     """Serve the page."""
     from transformers.utils import logging
 
     from narrative_twins.app.server import serve
 
     logging.disable_progress_bar()
-    serve(model=model, approximate=None if exact else "one-pass", **serving)
+    serve(approximate=None if exact else "one-pass", **limits, **serving)
     return 0
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import re
+import threading
 import time
 import unicodedata
+from functools import partial
 from html import unescape
 from pathlib import Path
 
@@ -33,6 +35,8 @@ from narrative_twins.app.queue import (
     ONE_PASS,
     Job,
     ScoringQueue,
+    Work,
+    characters_read,
     story_work,
 )
 from narrative_twins.encoder.passes import ForwardPasses
@@ -40,6 +44,7 @@ from narrative_twins.salience.books.units import LEVELS
 from narrative_twins.salience.engine import format_duration
 from narrative_twins.show.formats import FORMATS, register_format
 from narrative_twins.stories.books.reading import book_of
+from narrative_twins.stories.story import Window
 
 from support.books import WRITERS, WrittenChapter
 from support.parsed import Parsed
@@ -258,7 +263,7 @@ def slow(monkeypatch):
 
 
 def start(queue, text=TALE, client=""):
-    return queue.start(story_work(text, ALL, "1", EXACT), client)
+    return queue.start(partial(story_work, queue, text, ALL, "1", EXACT), client)
 
 
 @pytest.mark.parametrize("how", ["cancel", "close the page"])
@@ -284,26 +289,133 @@ def test_cancelling_stops_the_forward_passes(page, slow, how):
     assert "4 sentences" in scored(page, method=ONE_PASS)["status"], "the next can be scored"
 
 
-def test_stories_are_scored_one_at_a_time_in_their_order(page, queue, slow):
-    first = start(queue, LONG, "a")
-    wait_until(lambda: first.share)
-    steps = steps_of(page)
+def held(job):
+    """Scores nothing until it is cancelled."""
+    job.begin("Scoring")
+    while not job.stopped:
+        time.sleep(0.005)
+    job.update(0.5)
+
+
+def test_a_short_story_is_scored_while_a_long_one_is(queue, bert_folder, monkeypatch):
+    """The first forward pass of the long story waits until the short ones are in the queue."""
+    states, began, queued = ForwardPasses.states, threading.Event(), threading.Event()
+
+    def gated(self, rows):
+        began.set()
+        assert queued.wait(LIMIT)
+        return states(self, rows)
+
+    monkeypatch.setattr(ForwardPasses, "states", gated)
+    text = " ".join(LONG.split(". ")[n] + "." for n in range(12))
+    ended = []
+    jobs = {}
+
+    def add(name, text, method):
+        jobs[name] = queue.start(partial(story_work, queue, text, windows="1", method=method), name)
+        jobs[name].scored.add_done_callback(lambda _: ended.append(name))
+
+    add("long", text, EXACT)
+    assert began.wait(LIMIT)
+    add("another long", text, EXACT)
+    add("short", TALE, EXACT)
+    add("one pass", TALE, ONE_PASS)
+    before = {
+        name: [other.client for other in queue.before(job)]
+        for name, job in jobs.items()
+        if name != "long"
+    }
+    assert before == {
+        "short": [],
+        "one pass": ["short"],
+        "another long": ["long", "short", "one pass"],
+    }
+    queued.set()
+    found = {name: job.scored.result(LIMIT) for name, job in jobs.items()}
+    assert ended == ["short", "one pass", "long", "another long"]
+    for name, result in found.items():
+        options = {"windows": 1, "approximate": "one-pass" if name == "one pass" else None}
+        (expected,) = score_stories([result.story.text], bert_folder, **options)
+        for operation, scores in expected.scores.items():
+            assert result.scores[operation] == pytest.approx(scores, abs=1e-5)
+
+
+def test_a_long_story_is_scored_at_least_half_of_the_time(queue, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(scoring.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(queue, "pace", None)
+    ended = []
+
+    def short(job):
+        now[0] += 3.0
+        ended.append(now[0])
+
+    def long(job):
+        job.begin("Scoring")
+        for step in range(1, 9):
+            queue.start(lambda: Work(short, 1.0), f"client {step}")
+            now[0] += 1.0
+            job.update(step / 10)
+        assert job.seconds_left == pytest.approx(2.0), "time aside does not count"
+
+    queue.start(lambda: Work(long, 1e9)).scored.result(LIMIT)
+    wait_until(lambda: len(ended) == 8)
+    # Aside after the first step for 3 s, then after 3 more steps for the 3 that came in them, ...
+    assert ended[:4] == [1004.0, 1010.0, 1013.0, 1016.0]
+
+
+def test_the_place_in_the_queue_and_the_time_are_shown(page, queue, monkeypatch):
+    monkeypatch.setattr(queue, "pace", None)
+    running = queue.start(lambda: Work(held, 9e6))
+    wait_until(lambda: running.phase)
+    steps = steps_of(page, LONG, windows="1")
     assert "Waiting for its turn, after 1 other …" in next(steps)["status"]
-    second, third = start(queue, client="b"), start(queue, client="b")
-    assert [queue.waiting_before(job) for job in (second, third)] == [2, 3]
-    second.stop()
-    assert second.scored.cancelled() and queue.waiting_before(third) == 2
+    short = steps_of(page)
+    assert "Waiting for its turn, as the next …" in next(short)["status"]
+    assert "after 2 others …" in next(steps)["status"]
+    queue.pace = 1e-5  # 90 seconds for the first
+    assert re.search("after 2 others, about [2-9] minutes left …", next(steps)["status"])
+    assert "as the next, about 1 second left …" in next(short)["status"]
+    short.close()
+    assert "after 1 other, " in next(steps)["status"], "its place is free at once"
+    running.stop()
+    wait_until(lambda: running.scored.done())
+    assert "after" not in next(steps)["status"]
     steps.close()
-    first.stop()
-    assert len(third.scored.result(LIMIT)) == 4
     with pytest.raises(ValueError, match="Cancelled"):
-        assert first.result
+        assert running.result
 
 
-def test_a_limited_number_of_stories_waits(bert_folder, slow):
+def test_the_pace_is_measured(queue, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(scoring.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(queue, "pace", None)
+    job = Job(queue)
+    job.work = Work(held, 3_000.0)
+    job.begin("Scoring")
+    now[0] += 0.9
+    job.update(0.5)
+    assert queue.pace is None, "too soon"
+    now[0] += 0.6
+    job.update(0.5)
+    assert queue.pace == pytest.approx(1e-3)
+
+
+def test_more_sentences_than_the_limit_are_refused_before_the_queue(page, queue, monkeypatch):
+    monkeypatch.setattr(queue, "max_sentences", 3)
+    monkeypatch.setattr(queue, "_score_next", lambda: pytest.fail("queued"))
+    message = "The story has 4 sentences, more than the limit of 3; use the command `narrative-"
+    assert message in unescape(scored(page)["status"])
+    with pytest.raises(ValueError, match="more than the limit of 3"):
+        next(page.score_data(ME, text=TALE))
+    assert "The book has" in scored_book(page, sent("book.txt", TEXT))["status"]
+    assert not queue.jobs()
+
+
+def test_a_limited_number_of_stories_waits(bert_folder):
     queue = ScoringQueue(bert_folder)
-    running = start(queue, LONG, "a")
-    wait_until(lambda: running.share)
+    running = queue.start(lambda: Work(held, 1.0), "a")
+    wait_until(lambda: running.phase)
     for n in range(MAX_WAITING_ALL - 1):
         start(queue, client=f"client {n // MAX_WAITING}")
     with pytest.raises(ValueError, match="4 of your stories are waiting already"):
@@ -317,12 +429,38 @@ def test_a_limited_number_of_stories_waits(bert_folder, slow):
     assert all(job.scored.done() for job in jobs) and not queue.jobs()
 
 
+@given(
+    texts=st.lists(st.sampled_from([TALE, LONG, "Nadia ran."]), min_size=1, max_size=3),
+    windows=st.sampled_from(["auto", 1]),
+    context=st.sampled_from([None, 64, 512]),
+)
+def test_what_is_read_is_estimated(texts, windows, context):
+    """Compared with the texts of all orders, written out, if the story fits the context."""
+    stories = [Story.parse(text, windows) for text in texts]
+    read = 0
+    for story in stories:
+        for lo, hi in story.windows:
+            for operation in OPERATIONS.values():
+                for order in operation.orders(Window(0, lo, hi, len(story))):
+                    read += sum(len(story.sentences[n]) for n in order)
+    options = {"operations": None, "approximate": None}
+    found = characters_read(stories, options, context)
+    if context is None and len(set(texts)) == 1:
+        assert found == pytest.approx(read, rel=0.15)
+    assert found > 0 and characters_read(stories, options, None) >= found
+    fast = characters_read(stories, options | {"approximate": "one-pass"}, context)
+    assert fast == 2 * sum(len(sentence) for story in stories for sentence in story.sentences)
+
+
 @pytest.mark.parametrize(("spent", "share"), [(15, 0.1), (101, 0.01), (99, 0.5)])
 def test_what_takes_too_long_is_stopped(page, queue, monkeypatch, spent, share):
     """When its time can be estimated."""
     now = [1000.0]
     monkeypatch.setattr(scoring.time, "monotonic", lambda: now[0])
-    job = Job("", patience=100.0)
+    monkeypatch.setattr(queue, "patience", 100.0)
+    monkeypatch.setattr(queue, "pace", None)
+    job = Job(queue)
+    job.work = Work(held, 1.0)
     job.begin("Scoring")
     job.update(0.01)
     assert job.seconds_left is None
@@ -421,7 +559,7 @@ def test_extract_and_downloads_of_a_book(page):
     ids=lambda value: value[:20].split("\n")[0] if isinstance(value, str) else None,
 )
 def test_books_that_are_refused(page, book, levels, message, monkeypatch):
-    monkeypatch.setattr(scoring, "MAX_SENTENCES", 9)
+    monkeypatch.setattr(page.queue, "max_sentences", 9)
     changes = scored_book(page, book, levels)
     status = unescape(changes["status"])
     assert message in status and 'role="alert"' in status and "token" not in changes

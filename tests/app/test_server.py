@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, extras, score_stories
 from narrative_twins.app.page import Page
-from narrative_twins.app.queue import MAX_WAITING, ScoringQueue
+from narrative_twins.app.queue import MAX_SENTENCES, MAX_WAITING, ScoringQueue
 from narrative_twins.app.server import application
 from narrative_twins.commands.cli import main
 from narrative_twins.encoder.passes import ForwardPasses
@@ -339,12 +339,15 @@ def test_one_pass_is_the_default_unless_the_page_is_started_with_exact(queue, ap
     assert (defaults["method"], defaults["operations"]) == (method, None)
 
 
-@pytest.mark.parametrize(("options", "approximate"), [([], "one-pass"), (["--exact"], None)])
-def test_the_command_chooses_the_default_of_the_page(options, approximate, monkeypatch):
+@pytest.mark.parametrize(
+    ("options", "approximate", "limit"),
+    [([], "one-pass", MAX_SENTENCES), (["--exact", "--max-sentences", "30"], None, 30)],
+)
+def test_options_of_the_command(options, approximate, limit, monkeypatch):
     served = []
     monkeypatch.setattr("narrative_twins.app.server.serve", lambda **given: served.append(given))
     assert main(["app", *options]) == 0
-    assert served[0]["approximate"] == approximate
+    assert (served[0]["approximate"], served[0]["max_sentences"]) == (approximate, limit)
 
 
 def test_scores_by_default_and_exactly(client):
