@@ -3,8 +3,9 @@ around windows. Needs no torch."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -299,6 +300,27 @@ class TokenizedStory:
         # window.
         start = int(np.searchsorted(ends, ends[lo] - (spare - (ends[stop] - ends[hi]))))
         return Window(start, lo, hi, stop)
+
+    def runs(self, share: float) -> Iterator[Span]:
+        """Runs of whole sentences that together are the story, each to be read once with as much
+        text around it as `window` adds.
+
+        The texts of a story that exceeds the context begin at even distances, of at most this share
+        of the context, and each sentence belongs to the text in whose middle it is. A run fits the
+        context unless it is a single sentence.
+        """
+        ends, room = self._ends, self.max_text_tokens
+        excess = int(ends[-1]) - room
+        more = max(0, math.ceil(excess / (share * room)))  # texts after the first
+        borders = [room / 2 + excess * (i + 0.5) / more for i in range(more)]
+        start = 0
+        for border in [*borders, ends[-1]]:
+            last = int(np.searchsorted(ends, border, side="right")) - 1
+            while start < last:
+                fits = int(np.searchsorted(ends, ends[start] + room, side="right")) - 1
+                stop = min(last, max(fits, start + 1))
+                yield start, stop
+                start = stop
 
     def count_tokens(self, span: Span) -> int:
         """How many tokens a range of sentences has."""

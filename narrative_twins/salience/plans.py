@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,10 @@ WINDOW_TOKENS = 100_000_000
 """Maximal tokens of the variants of a window; the plan of a larger window would take more than half
 a gigabyte."""
 
+_STEP = 0.8
+"""How far the texts of one pass over a long story are apart, as a share of the context. So 1.25
+tokens are read for each of the story, and a sentence has a tenth of the context on both sides."""
+
 _SAMPLE, _SAMPLE_ORDERS = 20, 10_000
 """Windows of a story, and orders of an operation in a window, by which costs are compared."""
 
@@ -33,7 +37,7 @@ class Plan:
         operations: each operation with the indices of its variants.
         variants: the chunks of each variant.
         cut_tokens: the number of the story's tokens that don't fit the context with the window.
-        one_pass: whether all variants are the same text with different tokens pooled: one variant
+        one_pass: whether variants are one or a few texts with different tokens pooled: one variant
             per sentence of the window, then perhaps one for the special tokens.
     """
 
@@ -45,10 +49,15 @@ class Plan:
 
     @property
     def tokens(self) -> int:
-        """The number of tokens of all variants, or of the first in one pass, since all share its
-        text."""
-        counted = self.variants[:1] if self.one_pass else self.variants
-        return sum(len(chunk.ids) for chunks in counted for chunk in chunks)
+        """The number of tokens of all variants, or in one pass of the texts that they share."""
+        if self.one_pass:
+            return sum({chunk.ids.tobytes(): len(chunk.ids) for chunk in self.chunks}.values())
+        return sum(len(chunk.ids) for chunk in self.chunks)
+
+    @property
+    def chunks(self) -> Iterator[Chunk]:
+        """The chunks of all variants."""
+        return (chunk for variant in self.variants for chunk in variant)
 
     def scores(self, vectors: NDArray[np.float32]) -> Iterator[tuple[str, NDArray[np.float64]]]:
         """Yield each operation's name and scores of the window's sentences, from one vector per
@@ -144,23 +153,31 @@ def _exact_plan(
 def one_pass_plans(
     operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]
 ) -> Iterator[Plan]:
-    """The plans of a story's windows for one pass over the story, or over as much of it as fits the
-    context."""
-    for group in _groups(tokens, spans):
-        # All windows of the group are read in one text; `parts` has one item per sentence of the
-        # group.
-        shared = tokens.window((group[0][0], group[-1][1]))
-        parts, rest = tokens.sentence_chunks(shared, special=len(spans) == 1)
-        for lo, hi in group:
-            variants = [*parts[lo - shared.lo : hi - shared.lo], *rest]
-            indices = list(range(len(variants)))
-            yield Plan(
-                Window(shared.start, lo, hi, shared.stop),
-                tokens.cut_tokens(shared),
-                [(operation, indices) for operation in operations],
-                variants,
-                one_pass=True,
-            )
+    """The plans of a story's windows for one pass over the story. A story that exceeds the context
+    is read in several texts that overlap by at least a fifth, `_STEP` apart; a window may have
+    sentences from several of them."""
+    runs = tokens.runs(_STEP)
+    read: list[tuple[Window, list[Chunk]]] = []  # each sentence from `lo` on, with its text
+    special = len(spans) == 1
+    for lo, hi in spans:
+        rest: list[Chunk] = []
+        while lo + len(read) < hi:
+            text = tokens.window(next(runs))
+            parts, others = tokens.sentence_chunks(text, special)
+            read += [(text, chunks) for chunks in parts]
+            rest += [chunk for chunks in others for chunk in chunks]
+        own = read[: hi - lo]
+        del read[: hi - lo]
+        texts = [text for text, _ in own]
+        variants = [chunks for _, chunks in own] + ([rest] if rest else [])
+        indices = list(range(len(variants)))
+        yield Plan(
+            Window(texts[0].start, lo, hi, texts[-1].stop),
+            max(map(tokens.cut_tokens, texts)),
+            [(operation, indices) for operation in operations],
+            variants,
+            one_pass=True,
+        )
 
 
 def one_pass_share(
@@ -175,20 +192,8 @@ def one_pass_share(
         for operation in operations
         for order in islice(operation.orders(window), _SAMPLE_ORDERS)
     )
-    shared = (tokens.window((group[0][0], group[-1][1])) for group in _groups(tokens, spans))
-    return sum(window.stop - window.start for window in shared) / sum(map(len, orders))
-
-
-def _groups(tokens: TokenizedStory, spans: Sequence[Span]) -> Iterator[list[Span]]:
-    """Group adjacent windows. Several together fill at most half of the context, so that text
-    around them fits too."""
-    group: list[Span] = []
-    for span in spans:
-        if group and tokens.count_tokens((group[0][0], span[1])) > tokens.max_text_tokens // 2:
-            yield group
-            group = []
-        group.append(span)
-    yield group
+    texts = map(tokens.window, takewhile(lambda run: run[0] < spans[-1][1], tokens.runs(_STEP)))
+    return sum(text.stop - text.start for text in texts) / sum(map(len, orders))
 
 
 def _check_order(operation: Operation, order: Order, window: Window) -> None:
