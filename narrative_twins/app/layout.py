@@ -39,7 +39,7 @@ _METHOD_INFO = (
 )
 _RETURNED = (
     "sentences, spans (of characters), windows (of sentences), scores (by operation, one for each"
-    " sentence), truncated, context_tokens, cut_tokens, approximate"
+    " sentence), truncated, context_tokens, cut_tokens, approximate, dtype"
 )
 
 

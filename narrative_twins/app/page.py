@@ -14,11 +14,11 @@ from markupsafe import Markup
 
 from narrative_twins.app.queue import METHODS, Job, ScoringQueue, Work, book_work, story_work
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades, shares
-from narrative_twins.salience.books.result import BookSalience, Contents
+from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.engine import format_duration
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import Approximation
-from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.result import StorySalience, precision, shown_score
 from narrative_twins.show.formats import FORMATS, book_formats, write_results
 from narrative_twins.show.pages import templates
 from narrative_twins.show.terminal import marked
@@ -145,7 +145,10 @@ class Page:
         if operation not in result.scores:
             return {"status": part("problem", f"The story was not scored by {operation!r}.")}
         extract = result.extract(int(k), operation)
-        sentences = [(item.index + 1, displayed(item.sentence), item.score) for item in extract]
+        sentences = [
+            (item.index + 1, displayed(item.sentence), shown_score(item.score, result.dtype))
+            for item in extract
+        ]
         return {
             "shaded": shaded_text(result, operation),
             "curve": salience_curve(result, operation),
@@ -182,8 +185,8 @@ class Page:
         token = self.keep(result)
         parts = {"token": token, "downloads": part("downloads", token, downloads(result))}
         if isinstance(result, BookSalience):
-            notes = " ".join([f"{result.extent}.", result.legend, *result.notes])
-            chapters = map(Markup, Contents(result.shading).chapters(result.chapters))
+            notes = " ".join([f"{result.extent}.", *result.footer])
+            chapters = map(Markup, result.contents())
             return parts | {
                 "status": part("status", f"{result.extent}."),
                 "contents": part("book", result, chapters, notes),
@@ -192,8 +195,9 @@ class Page:
             }
         operation = result.primary_operation
         k = max(1, len(marked(result, operation)))  # as many as are underlined
+        notes = " ".join([f"{result.extent}.", *result.notes, *precision(result.dtype)])
         return parts | {
-            "status": part("status", " ".join([f"{result.extent}.", *result.notes])),
+            "status": part("status", notes),
             "operation": {"choices": list(result.scores), "value": operation},
             "k": {"maximum": max(2, len(result)), "value": k},
             **self.shade(token, operation, k),
@@ -238,16 +242,16 @@ def salience_curve(result: StorySalience, operation: str) -> str:
     """The scores of a story as a curve in story order, with a vertical line at each window border,
     as HTML with SVG."""
     scores, n = result.scores[operation], len(result)
-    best = scores.index(max(scores))
+    best, shown = scores.index(max(scores)), partial(shown_score, dtype=result.dtype)
     meaning = f", {OPERATIONS[operation].meaning}" if operation in OPERATIONS else ""
     caption = (
         f"Salience by {operation}{meaning}: highest at sentence {best + 1} of {n}"
-        f" ({scores[best]:.3f})"
+        f" ({shown(scores[best])})"
     )
     heights = [HEIGHT - 6 - share * (HEIGHT - 12) for share in shares(scores)]
     points = [(f"{(i + 0.5) * WIDTH / n:.1f}", f"{y:.1f}") for i, y in enumerate(heights)]
     borders = [f"{lo * WIDTH / n:.1f}" for lo, _ in result.windows[1:]]
-    ends = sorted({f"{value:.3f}" for value in (min(scores), max(scores))}, key=float)
+    ends = sorted({shown(value) for value in (min(scores), max(scores))}, key=float)
     # The first sentence, and multiples of 1, 2 or 5 times a power of ten: about six numbers.
     steps = (factor * 10**power for power in range(19) for factor in (1, 2, 5))
     step = next(step for step in steps if n < 7 * step)

@@ -454,7 +454,7 @@ def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
     return {
         "model": Path(name).resolve().name if Path(name).exists() else name,
         "model fingerprint": fingerprint(name, encoder.model.config),
-        "dtype": str(encoder.dtype).removeprefix("torch."),
+        "dtype": encoder.dtype_name,
         **({} if backend == "torch" else {"backend": backend}),
         "context tokens": encoder.context_tokens,
     }

@@ -214,6 +214,11 @@ class StoryEncoder:
         return dtype
 
     @property
+    def dtype_name(self) -> str:
+        """The name of `dtype`, as results have it: for example `"float32"`."""
+        return str(self.dtype).removeprefix("torch.")
+
+    @property
     def context_tokens(self) -> int:
         """How many tokens are read at once, special tokens included."""
         return self.tokenizer.context_tokens

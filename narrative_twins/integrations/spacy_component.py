@@ -237,7 +237,7 @@ def _salience_of_doc(attribute: str, doc: Doc) -> "Optional[StorySalience]":
     common: dict[str, Any] = {}
     cut_tokens, scored_to, text = 0, 0, doc.text
     for start, end, data in _stored(attribute, doc):
-        settings = {key: data[key] for key in ("context_tokens", "approximate")}
+        settings = {key: data[key] for key in ("context_tokens", "approximate", "dtype")}
         alike = scores.keys() == data["scores"].keys() and settings == common
         if text[scored_to:start].strip() or not (alike or not scores):
             return None

@@ -273,8 +273,13 @@ class Engine:
                 yield pending.error
             elif pending.story is not None:
                 scores = {name: values.tolist() for name, values in pending.scores.items()}
-                context = self.encoder.context_tokens
-                yield StorySalience(pending.story, scores, context, pending.cut_tokens)
+                yield StorySalience(
+                    pending.story,
+                    scores,
+                    self.encoder.context_tokens,
+                    pending.cut_tokens,
+                    dtype=self.encoder.dtype_name,
+                )
 
     def start(self, number: int) -> Callable[[list[Story | StoryError]], list[Outcome]]:
         """In a new process with a number: scores some stories, on the accelerator of that number if

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 PRIMARY_OPERATION = "summarization"
 """The default operation when only one is shown: it agrees best with human annotators."""
 
+_DECIMALS = 3
+_HOLD = {"bfloat16": 2, "float16": 3}
+"""How many decimals of scores in a dtype are those of float32, give or take one in the last; of the
+others at least as many as are shown, `_DECIMALS`."""
 _MARKED = 1 / 5
 """The share of the sentences that is marked, and in an extract by default."""
 _MAX_GAP = 1_000_000
@@ -178,6 +182,8 @@ class StorySalience(Scored):
         approximate: the approximation, for example `"one-pass"` or `"max_shifts=2"`; None if the
             scores are exact.
         index: index of the story in the input, counted from 0.
+        dtype: the precision in which the encoder was run, for example `"float32"`; None for a
+            baseline, and if it is unknown.
     """
 
     story: Story
@@ -186,6 +192,7 @@ class StorySalience(Scored):
     cut_tokens: int = 0
     approximate: str | None = None
     index: int = 0
+    dtype: str | None = None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], index: int = 0) -> StorySalience:
@@ -211,10 +218,13 @@ class StorySalience(Scored):
             raise ValueError(error.problem) from None
         scores = saved_scores(data["scores"], len(story))
         context, cut = data.get("context_tokens"), data.get("cut_tokens", 0)
-        approximate = data.get("approximate")
         if not scores or not isinstance(context, int | None) or not isinstance(cut, int):
             raise ValueError("this is not a result: it has no scores, or numbers of tokens")
-        return cls(story, scores, context, cut, approximate and str(approximate), index)
+        # Results that were saved without a dtype have None.
+        approximate, dtype = (
+            None if data.get(key) is None else str(data[key]) for key in ("approximate", "dtype")
+        )
+        return cls(story, scores, context, cut, approximate, index, dtype)
 
     def __len__(self) -> int:
         return len(self.story)
@@ -296,9 +306,10 @@ class StorySalience(Scored):
         return notes
 
     def notes_on(self, operations: Iterable[str]) -> list[str]:
-        """`notes`, after those on how scores of these operations are compared; one sentence
-        each."""
-        return [*(comparisons(operations) if self.is_comparable else []), *self.notes]
+        """`notes`, after how scores of these operations are compared, and before their dtype; one
+        sentence each."""
+        compared = comparisons(operations) if self.is_comparable else []
+        return [*compared, *self.notes, *precision(self.dtype)]
 
     def top(self, k: int, operation: str | None = None) -> list[SalientSentence]:
         """The k most salient sentences (all if there are fewer) with their scores, most salient
@@ -331,7 +342,7 @@ class StorySalience(Scored):
         of them."""
         name = operation or self.primary_operation
         values = [
-            described(dict(zip(self.scores, scores, strict=True)))
+            described(dict(zip(self.scores, scores, strict=True)), self.dtype)
             for scores in zip(*self.scores.values(), strict=True)
         ]
         return [
@@ -341,7 +352,7 @@ class StorySalience(Scored):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: sentences, spans, windows, scores, truncated, context_tokens, cut_tokens,
-        approximate, and the id if the story has one."""
+        approximate, dtype, and the id if the story has one."""
         start = {} if self.story.id is None else {"id": self.story.id}
         return start | {
             "sentences": list(self.sentences),
@@ -352,6 +363,7 @@ class StorySalience(Scored):
             "context_tokens": self.context_tokens,
             "cut_tokens": self.cut_tokens,
             "approximate": self.approximate,
+            "dtype": self.dtype,
         }
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -394,9 +406,24 @@ class StorySalience(Scored):
         return self.figure(path, operations, self.sentences, top=top, width=width, **appearance)
 
 
-def described(scores: Mapping[str, float]) -> str:
+def shown_score(score: float, dtype: str | None) -> str:
+    """A score as text, with as many decimals as hold in the dtype in which it was computed, but at
+    most three."""
+    return f"{score:.{_HOLD.get(dtype or '', _DECIMALS)}f}"
+
+
+def precision(dtype: str | None) -> list[str]:
+    """A sentence on the dtype of scores, for the end of tables and pages; none if it is unknown."""
+    if dtype is None:
+        return []
+    hold = _HOLD.get(dtype, _DECIMALS)
+    limits = f", in which only {hold} decimals hold" if hold < _DECIMALS else ""
+    return [f"Computed in {dtype}{limits}."]
+
+
+def described(scores: Mapping[str, float], dtype: str | None) -> str:
     """Scores by operation on one line."""
-    return " · ".join(f"{name} {score:.3f}" for name, score in scores.items())
+    return " · ".join(f"{name} {shown_score(score, dtype)}" for name, score in scores.items())
 
 
 def truncation(context_tokens: int | None, cut_tokens: int) -> str:

@@ -7,7 +7,7 @@ import base64
 import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,9 +15,9 @@ from markupsafe import Markup
 
 from narrative_twins.plots.shades import hex_color, shades
 from narrative_twins.plots.style import one_line, shortened
-from narrative_twins.salience.books.result import BookSalience, Contents
+from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.result import StorySalience, shown_score
 from narrative_twins.show.terminal import MARK, caption, marked, shown_windows
 from narrative_twins.stories.sentences import find_headings
 
@@ -49,7 +49,7 @@ def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterato
 def book_html(result: BookSalience) -> Iterator[str]:
     """A page with the table of contents of a book, shaded by salience, that opens down to the
     sentences, in pieces. It has no scripts, and is light or dark as the reader's system is."""
-    chapters = map(Markup, Contents(result.shading).chapters(result.chapters))
+    chapters = map(Markup, result.contents())
     return page("book.html", f"{result.name}: narrative salience", result=result, chapters=chapters)
 
 
@@ -103,6 +103,7 @@ def section(
             colours={name: list(map(hex_color, shades(result.shaded(name)))) for name in names},
             stars={name: marked(result, name) for name in names},
             mark=MARK,
+            shown=partial(shown_score, dtype=result.dtype),
             caption=caption(result),
         )
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from rich import box
 from rich.console import Console
@@ -16,7 +17,7 @@ from narrative_twins.plots.shades import STRONG, hex_color, shares
 from narrative_twins.plots.style import INK, one_line
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.books.units import Unit, UnitScores
-from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.result import StorySalience, precision, shown_score
 
 MARK = "★"
 BARS = "▁▂▃▄▅▆▇█"
@@ -86,15 +87,16 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
     stars = {name: marked(result, name) for name in result.scores}
     bars = {name: bars_of(result.shaded(name)) for name in result.scores}
     ranks, main = result.rank(), stars[result.primary_operation]
+    shown = partial(shown_score, dtype=result.dtype)
     for heading, indices in shown_windows(result, top).items():
         if len(result.windows) > 1:
             title = Text(heading, Style(dim=True, italic=True))
             table.add_row(*[""] * (len(result.scores) + 1), title)
         for i in indices:
             cells = [
-                Text(f"{MARK} {scores[i]:.3f} {bars[name][i]}", _STARRED)
+                Text(f"{MARK} {shown(scores[i])} {bars[name][i]}", _STARRED)
                 if i in stars[name]
-                else Text(f"  {scores[i]:.3f} {bars[name][i]}")
+                else Text(f"  {shown(scores[i])} {bars[name][i]}")
                 for name, scores in result.scores.items()
             ]
             style = Style(bold=i in main, dim=ranks[i] > (len(result) + 1) / 2)
@@ -124,13 +126,13 @@ def book_text(result: BookSalience, top: int = TOP, console: Console | None = No
         for chapter in result.chapters if "sentence" in result.levels else ():
             console.print()
             console.print(Text(one_line(chapter.name), _BOLD), soft_wrap=True)
-            console.print(_salient(chapter, result.shading["sentence"], top))
+            console.print(_salient(chapter, result, top))
         console.print()
         console.print(
             "Bars go from the lowest to the highest of the units that are compared; one alone has"
             " none."
         )
-        for note in result.notes:
+        for note in [*result.notes, *precision(result.dtype)]:
             console.print(Text(note))
     # Lines are padded to the width of the console.
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
@@ -140,27 +142,31 @@ def _contents(result: BookSalience) -> Table:
     first = result.chapters[0]
     names = list(dict.fromkeys([*first.scores, *first.children[0].scores]))
     table = _table([*names, "chapter"])
-    for chapter, scores in zip(result.chapters, _with_bars(result.chapters, names), strict=True):
+    with_bars = partial(_with_bars, names=names, dtype=result.dtype)
+    for chapter, scores in zip(result.chapters, with_bars(result.chapters), strict=True):
         table.add_row(str(chapter.index + 1), *scores, Text(one_line(chapter.name)))
         if len(chapter.children) > 1 and "scene" in result.levels:
-            for number, scores in enumerate(_with_bars(chapter.children, names), start=1):
+            for number, scores in enumerate(with_bars(chapter.children), start=1):
                 table.add_row("", *scores, Text(f"  scene {number}", Style(dim=True)))
     return table
 
 
-def _with_bars(units: Sequence[Unit], names: Sequence[str]) -> Iterator[list[str]]:
+def _with_bars(
+    units: Sequence[Unit], names: Sequence[str], dtype: str | None
+) -> Iterator[list[str]]:
     """The scores of each of some units that are compared, by the operations in `names`, each with
     a bar; empty if it was not scored."""
     scored = UnitScores(units)
     bars = {name: bars_of(scored.shaded(name)) for name in scored.scores}
     for i in range(len(units)):
         yield [
-            f"{scored.scores[name][i]:.3f} {bars[name][i]}" if name in bars else ""
+            f"{shown_score(scored.scores[name][i], dtype)} {bars[name][i]}" if name in bars else ""
             for name in names
         ]
 
 
-def _salient(chapter: Unit, operation: str, top: int) -> Table:
+def _salient(chapter: Unit, result: BookSalience, top: int) -> Table:
+    operation = result.shading["sentence"]
     scored = UnitScores.of_children(chapter.children)
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)
@@ -168,6 +174,6 @@ def _salient(chapter: Unit, operation: str, top: int) -> Table:
     table.add_column(ratio=1)
     for i in sorted(scored.highest(top, operation)):
         unit = scored.units[i]
-        score = f"{unit.scores[operation]:.3f}"
+        score = shown_score(unit.scores[operation], result.dtype)
         table.add_row(str(unit.index + 1), score, Text(one_line(unit.text)))
     return table

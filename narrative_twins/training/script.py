@@ -28,7 +28,7 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.facts import EncoderFacts, read_fact_values
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import Approximation
-from narrative_twins.salience.result import PRIMARY_OPERATION
+from narrative_twins.salience.result import PRIMARY_OPERATION, shown_score
 from narrative_twins.training.batches import is_stream
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.reporting import last_metrics, report
@@ -275,7 +275,7 @@ def run_training(trainer: Any, script: ScriptArguments, story: Any = None) -> di
             print(f"\nsalience of a story ({PRIMARY_OPERATION}), by the encoder in {final}")
             scores = result.scores[PRIMARY_OPERATION]
             for score, sentence in zip(scores, result.sentences, strict=True):
-                print(f"  {score:.3f}  {sentence}")
+                print(f"  {shown_score(score, result.dtype)}  {sentence}")
     return metrics
 
 

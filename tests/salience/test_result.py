@@ -92,6 +92,7 @@ def test_plain_data_and_pandas(encoder):
         "context_tokens": 512,
         "cut_tokens": 0,
         "approximate": None,
+        "dtype": "float32",
     }
     frame = result.to_pandas()
     assert list(frame.columns) == ["sentence", "start", "end", "window", *OPERATIONS]

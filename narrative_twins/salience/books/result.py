@@ -29,7 +29,7 @@ from narrative_twins.salience.books.units import (
     row_of,
 )
 from narrative_twins.salience.operations import comparisons
-from narrative_twins.salience.result import counted, described, extract_length
+from narrative_twins.salience.result import counted, described, extract_length, precision
 from narrative_twins.stories.sentences import Span
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class BookSalience:
         context_tokens: how many tokens the encoder reads at once, special tokens included; None if
             it is unknown.
         approximate: the approximation of the scores of sentences; None if they are exact.
+        dtype: the precision in which the encoder was run, for example `"float32"`; None if it is
+            unknown.
     """
 
     title: str | None
@@ -57,6 +59,7 @@ class BookSalience:
     chapters: tuple[Unit, ...] = field(repr=False)
     context_tokens: int | None = None
     approximate: str | None = None
+    dtype: str | None = None
 
     def __repr__(self) -> str:
         best = shortened(self.top(1, self.levels[0])[0].name, 40)
@@ -65,11 +68,11 @@ class BookSalience:
 
     def _repr_html_(self) -> str:
         """The table of contents in a notebook, shaded, which opens down to the sentences."""
-        notes, shown = [self.legend, *self.notes], None
+        notes, shown = self.footer, None
         if len(self.units("sentence")) > MAX_SENTENCES:
             shown = {unit.index for unit in self.extract(MAX_SENTENCES)}
             notes.append(f"Of the sentences, the most salient {MAX_SENTENCES:,} are shown.")
-        contents = "".join(Contents(self.shading, shown, inline=True).chapters(self.chapters))
+        contents = "".join(self.contents(shown, inline=True))
         return notebook_cell(f"{self.name}: {self.extent}", contents, notes)
 
     @property
@@ -113,6 +116,15 @@ class BookSalience:
             notes.append(f"The scores of sentences are approximate ({self.approximate}).")
         names = (name for level in self.levels for name in self.at(level).scores)
         return notes + comparisons(dict.fromkeys(names))
+
+    @property
+    def footer(self) -> list[str]:
+        """The legend, the notes and the dtype, one sentence each, to show with the contents."""
+        return [self.legend, *self.notes, *precision(self.dtype)]
+
+    def contents(self, shown: Collection[int] | None = None, inline: bool = False) -> Iterator[str]:
+        """The table of contents as HTML, one element per chapter; see `Contents`."""
+        return Contents(self.shading, self.dtype, shown, inline).chapters(self.chapters)
 
     def units(self, level: Level) -> list[Unit]:
         """All units of a level in the order of the book; no sentences if they were not scored."""
@@ -187,8 +199,8 @@ class BookSalience:
         return BookExtract(self.title, tuple(chapters), len(lengths))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON: title, levels, context_tokens, approximate, the scores of chapters,
-        and the chapters with the sentences, spans, windows and scores of their scenes."""
+        """Plain data, for JSON: title, levels, context_tokens, approximate, dtype, the scores of
+        chapters, and the chapters with the sentences, spans, windows and scores of their scenes."""
         return self.book_row() | {"chapters": [row_of(chapter) for chapter in self.chapters]}
 
     def book_row(self) -> dict[str, Any]:
@@ -198,6 +210,7 @@ class BookSalience:
             "levels": list(self.levels),
             "context_tokens": self.context_tokens,
             "approximate": self.approximate,
+            "dtype": self.dtype,
             "scores of chapters": UnitScores(self.chapters).scores,
         }
 
@@ -208,9 +221,9 @@ class BookSalience:
         try:
             levels = tuple(level for level in LEVELS if level in data["levels"])
             chapters = chapters_of(data["chapters"], data["scores of chapters"])
-            result = cls(
-                data["title"], levels, chapters, data["context_tokens"], data["approximate"]
-            )
+            # Results that were saved without a dtype have none.
+            settings = data["context_tokens"], data["approximate"], data.get("dtype")
+            result = cls(data["title"], levels, chapters, *settings)
         except (KeyError, TypeError) as error:
             raise ValueError(f"{_WRONG}: it has no valid {error}") from None
         if not levels or not all(result.units(level)[0].scores for level in levels):
@@ -318,6 +331,7 @@ class Contents:
 
     Attributes:
         operations: by level the operation that shades it, for the levels that were scored.
+        dtype: the dtype of the scores, which decides on their decimals.
         shown: the indices of the sentences that are shown; None for all.
         inline: colours in attributes, which are the same on light and dark pages, for notebooks
             that drop style sheets; otherwise the variables `--light` and `--dark` of elements of
@@ -325,6 +339,7 @@ class Contents:
     """
 
     operations: Mapping[Level, str]
+    dtype: str | None = None
     shown: Collection[int] | None = None
     inline: bool = False
 
@@ -343,7 +358,9 @@ class Contents:
             yield self._opening(chapter, chapter.name, style, "".join(inner))
 
     def _opening(self, unit: Unit, name: str, style: str, inner: str) -> str:
-        scores = f" <small>{escape(described(unit.scores))}</small>" if unit.scores else ""
+        scores = (
+            f" <small>{escape(described(unit.scores, self.dtype))}</small>" if unit.scores else ""
+        )
         title = f"<bdi>{escape(one_line(name))}</bdi>"
         heading = f'<span class="unit {unit.level}"{style}>{title}</span>{scores}'
         if not inner:
@@ -359,7 +376,8 @@ class Contents:
                 continue
             if parts:
                 parts.append("</p><p>" if at in scene.paragraphs else " ")
-            title = escape(f"sentence {sentence.index + 1}: {described(sentence.scores)}")
+            scores = described(sentence.scores, self.dtype)
+            title = escape(f"sentence {sentence.index + 1}: {scores}")
             text = escape(one_line(sentence.text))
             parts.append(
                 f'<span class="unit sentence" dir="auto"{style} title="{title}">{text}</span>'

@@ -150,8 +150,10 @@ class BookScorer:
         found = list(rows)
         scores = self._above("chapter", np.array([row[_VECTOR] for row in found]))
         chapters = chapters_of(found, scores)
+        encoder = self.encoder
         note = approximation(self.options) if "sentence" in self.levels else None
-        return BookSalience(book.title, self.levels, chapters, self.encoder.context_tokens, note)
+        settings = encoder.context_tokens, note, encoder.dtype_name
+        return BookSalience(book.title, self.levels, chapters, *settings)
 
     def _row(self, book: Book, chapter: DividedChapter, bar: Progress) -> Row:
         """Score the scenes and the sentences of a chapter."""
