@@ -3,9 +3,11 @@ distractors."""
 
 from __future__ import annotations
 
+import csv
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 from sentence_transformers.base.evaluation import BaseEvaluator
@@ -25,23 +27,35 @@ from narrative_twins.training.batches import DISTRACTOR, STORY, TWIN, TwinsColla
 
 
 class StoryEvaluator(BaseEvaluator):
-    """Base class of the evaluators."""
+    """Base class of the evaluators.
+
+    Attributes:
+        csv_file: the name of the file that results are added to in `output_path`, as those of
+            sentence-transformers have it: for example `salience_evaluation_dev_results.csv`.
+    """
 
     greater_is_better = True
+    kind: ClassVar[str]
+    """What the file is named after."""
 
-    def __init__(self, name: str, primary: str, context_tokens: int | None) -> None:
+    def __init__(
+        self, name: str, primary: str, context_tokens: int | None, write_csv: bool
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.prefix = f"{name}_" if name else ""
         self.name = name
         self.context_tokens = context_tokens
         self.primary_metric = self.prefix + primary
+        self.write_csv = write_csv
+        self.csv_file = f"{self.kind}_evaluation_{self.prefix}results.csv"
 
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """The metrics of a `SentenceTransformer` or `StoryEncoder` by prefixed name; nan for
         metrics that are not defined for any story. A `StoryEncoder` keeps its own context instead
-        of `context_tokens`."""
+        of `context_tokens`. With an `output_path` they are also added as a row to `csv_file` in
+        that folder; raises OSError if it can't be written."""
         given = isinstance(model, StoryEncoder)
         module = model.model if given else model
         was_training = module.training
@@ -57,9 +71,19 @@ class StoryEvaluator(BaseEvaluator):
         finally:
             module.train(was_training)
         metrics = {self.prefix + metric: value for metric, value in found.items()}
+        if output_path is not None and self.write_csv:
+            self._add_row(Path(output_path), {"epoch": epoch, "steps": steps, **found})
         if not given:
             self.store_metrics_in_model_card_data(model, metrics, int(epoch), steps)
         return metrics
+
+    def _add_row(self, folder: Path, row: Mapping[str, float]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / self.csv_file).open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, row)
+            if not file.tell():
+                writer.writeheader()
+            writer.writerow(row)
 
     @abstractmethod
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
@@ -93,10 +117,13 @@ class SalienceEvaluator(StoryEvaluator):
         context_tokens: maximum tokens per forward pass; ignored for a `StoryEncoder`, which has its
             own context.
         progress: show a progress bar.
+        write_csv: add the metrics to a CSV file if the evaluator is called with an `output_path`.
 
     Raises:
         ValueError: there are no rows, or one has no labels of the kind that the first one has.
     """
+
+    kind = "salience"
 
     def __init__(
         self,
@@ -108,6 +135,7 @@ class SalienceEvaluator(StoryEvaluator):
         primary: str | None = None,
         context_tokens: int | None = None,
         progress: bool = False,
+        write_csv: bool = True,
     ) -> None:
         self.rows = list(rows)
         self.approximate = approximate
@@ -130,7 +158,7 @@ class SalienceEvaluator(StoryEvaluator):
         if primary is None:
             best = "summarization" if "summarization" in names else names[0]
             primary = f"{best}_{'auc' if self.has_points else 'spearman'}"
-        super().__init__(name, primary, context_tokens)
+        super().__init__(name, primary, context_tokens, write_csv)
 
     def labels_of_metrics(self) -> Mapping[str, str]:
         names = [operation.name for operation in self.operations]
@@ -164,10 +192,13 @@ class TwinsEvaluator(StoryEvaluator):
         name: prefix of the metric name.
         batch_size: rows encoded at a time.
         context_tokens: maximum tokens per text, as in training; ignored for a `StoryEncoder`.
+        write_csv: as for `SalienceEvaluator`.
 
     Raises:
         ValueError: no row has both a twin and a distractor.
     """
+
+    kind = "twins"
 
     def __init__(
         self,
@@ -176,6 +207,7 @@ class TwinsEvaluator(StoryEvaluator):
         name: str = "",
         batch_size: int = 32,
         context_tokens: int | None = None,
+        write_csv: bool = True,
     ) -> None:
         self.rows = [
             row for row in rows if row.get("twin") is not None and row.get("negative") is not None
@@ -183,7 +215,7 @@ class TwinsEvaluator(StoryEvaluator):
         if not self.rows:
             raise ValueError("rows with both 'twin' and 'negative' are needed to compare the two")
         self.batch_size = batch_size
-        super().__init__(name, "accuracy", context_tokens)
+        super().__init__(name, "accuracy", context_tokens, write_csv)
 
     def labels_of_metrics(self) -> Mapping[str, str]:
         return {"accuracy": "Twins nearer than distractors"}
