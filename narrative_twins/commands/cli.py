@@ -13,6 +13,7 @@ import click
 from narrative_twins.files import ResumeError
 
 INTERRUPTED = 130  # the exit code after Ctrl-C, as in shells
+_SPINS = "2000"
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("score", "Score every sentence of stories."),
@@ -86,6 +87,15 @@ data = LazyGroup("data", lazy=DATA, help=COMMANDS["data"][1])
 make = LazyGroup("make", lazy=MAKE, help=COMMANDS["make"][1])
 
 
+def _yield_to_other_runs() -> None:
+    """Set how long the threads of torch wait for each other by spinning, unless the user has: about
+    0.1 milliseconds, then they sleep. By default libgomp, the OpenMP library of torch for CPUs on
+    Linux, spins 300,000 times, several milliseconds, in which the threads of another run on the
+    same cores can't work. It reads the setting when torch is imported."""
+    if "torch" not in sys.modules and not os.environ.keys() & {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}:
+        os.environ["GOMP_SPINCOUNT"] = _SPINS
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, by default with the arguments of the process.
 
@@ -96,6 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: with 2, the arguments are wrong; with 0, after `--help` and `--version`.
     """
+    _yield_to_other_runs()
     try:
         name = "narrative-twins"
         given = list(sys.argv[1:] if arguments is None else arguments)

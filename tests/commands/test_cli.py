@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 
 import pytest
@@ -104,3 +106,39 @@ def test_nothing_is_read_from_a_terminal():
 def test_it_runs_as_a_module():
     """The installed command runs in tests/test_docs.py."""
     assert run_python("-m", "narrative_twins", "--version") == run("--version").out
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ["2000", None]),
+        ({"GOMP_SPINCOUNT": "7"}, ["7", None]),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, [None, "ACTIVE"]),
+    ],
+    ids=str,
+)
+def test_threads_are_set_to_sleep_soon_before_torch_is_imported(given, expected, tmp_path):
+    """A command sees torch imported with the setting, which libgomp reads then."""
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    kept = {name: value for name, value in os.environ.items() if name not in names}
+    story = tmp_path / "story.txt"
+    story.write_text("Nadia ran. It rained.")
+    code = f"""
+import json
+import os
+import sys
+
+
+class Watcher:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            print(json.dumps([os.environ.get(name) for name in {names}]), flush=True)
+            os._exit(0)
+
+
+sys.meta_path.insert(0, Watcher())
+from narrative_twins.commands.cli import main
+main(["score", {str(story)!r}])
+"""
+    found = run_python("-c", code, cwd=tmp_path, env=kept | given)
+    assert json.loads(found) == expected
