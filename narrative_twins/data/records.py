@@ -95,7 +95,19 @@ def _json_lines(path: str, file: IO[bytes]) -> Iterator[Entry]:
 
 
 def _json(path: str, file: IO[bytes]) -> Iterator[Entry]:
+    """Rows of a JSON document; or JSON Lines, which `Dataset.to_json` writes under any name."""
+    first, second = file.readline().strip(), file.readline().strip()
+    file.seek(0)
+    if first.startswith(b"{") and first.endswith(b"}") and second.startswith(b"{"):
+        yield from _json_lines(path, file)
+        return
     rows = read_json(file)
+    if (
+        isinstance(rows, Mapping)
+        and rows
+        and not any(isinstance(row, Mapping) for row in rows.values())
+    ):
+        rows = [rows]  # a single line
     if not isinstance(rows, (Mapping, list)):
         problem = f"contains {type(rows).__name__}; a list of rows is needed, or an object by id"
         raise RowError(path, problem)

@@ -62,6 +62,30 @@ def test_rows_are_unchanged_by_every_format(cached, tmp_path, name, builder, fun
     assert list(function(path, "train", streaming=True)) == rows
 
 
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "save", "options"),
+    [
+        ("r.json", "to_json", {}),
+        ("r.json", "to_json", {"lines": False}),
+        ("r.json.gz", "to_json", {"compression": "gzip"}),
+        ("r.jsonl", "to_json", {}),
+        ("r.parquet", "to_parquet", {}),
+    ],
+    ids=str,
+)
+def test_rows_that_data_sets_save_are_loaded(cached, tmp_path, name, save, options, count):
+    """`to_json` writes JSON Lines, whatever the name."""
+    features = StoryTwinsBuilder.FEATURES
+    rows = [{"id": f"row {i}", **SHORT} for i in range(count)]
+    path = str(tmp_path / name)
+    getattr(Dataset.from_list(rows, features=features), save)(path, **options)
+    loaded = cached(load_story_twins)(path, "train")
+    assert loaded.to_list() == rows
+    getattr(loaded, save)(path, **options)
+    assert cached(load_story_twins)(path, "train").to_list() == rows
+
+
 def test_ids_types_and_places_of_errors(cached, tmp_path):
     path = write(tmp_path / "rows.jsonl", [TWINS, {**TWINS, "id": None}, {**TWINS, "id": 7}])
     get = partial(cached(load_story_twins), path)
@@ -87,7 +111,8 @@ UNREADABLE = [
     ("rows.jsonl", b'{"id": 1.5}', "the id is float"),
     ("rows.json", b'{"a": ', "rows.json: can't be read"),
     ("rows.json", b"3", "rows.json: contains int; a list of rows is needed"),
-    ("rows.json", b'{"story": []}', "rows.json, row 0, id 'story': is list; a row must be"),
+    ("rows.json", b'{"story": [], "a": {}}', "row 0, id 'story': is list; a row must be"),
+    ("rows.json", b'{"a": 1}\n{"a": \n', "rows.json, line 2: is not valid JSON"),
     ("rows.json.gz", gzip.compress(b"[]", mtime=0)[:-9], "rows.json.gz: can't be read"),
     ("rows.json.gz", b"[]", "rows.json.gz: can't be read"),
     ("rows.parquet", b"PAR1", "rows.parquet: can't be read"),
