@@ -7,8 +7,12 @@ from narrative_twins import default_encoder
 from narrative_twins.integrations.mteb_tasks import narrative_twins_tasks
 from sentence_transformers import SentenceTransformer
 
-results = mteb.evaluate(SentenceTransformer(default_encoder()), narrative_twins_tasks())
+model = SentenceTransformer(default_encoder())
+results = mteb.evaluate(model, narrative_twins_tasks(), cache=None)
 ```
+
+mteb caches results by the name of the encoder; encoders in folders have none that tells them apart,
+so `cache=None`.
 """
 
 from __future__ import annotations
