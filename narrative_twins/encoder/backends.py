@@ -95,10 +95,11 @@ class PortableModel(ABC):
             path: the file.
         """
 
-    def __init__(self, name: str | Path, **options: Any) -> None:
+    def __init__(self, name: str | Path, *, pooling: str | None = None, **options: Any) -> None:
         self.name_or_path = name = str(name)
         self._hub = hub = hub_options(options)
-        self.checkpoint_settings = read_checkpoint_settings(name, **hub)
+        self._pooling = pooling
+        self.checkpoint_settings = read_checkpoint_settings(name, pooling, **hub)
         with loading_errors(name):
             values = read_json(name, "config.json", hub)
             if not isinstance(values, dict) or not isinstance(values.get("hidden_size"), int):
@@ -122,7 +123,7 @@ class PortableModel(ABC):
             raise OSError(one_line(f"{path} can't be loaded by {self.backend}: {error}")) from error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self), self.name_or_path, **self._hub), ()
+        return partial(type(self), self.name_or_path, pooling=self._pooling, **self._hub), ()
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Copy its files to another folder, with the weights for torch, if there are any. Raises

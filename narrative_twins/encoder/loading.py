@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 from huggingface_hub.errors import HfHubHTTPError
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
@@ -54,6 +55,9 @@ _FINGERPRINTED = (".json", ".safetensors", ".txt", ".model", ".onnx")
 """Suffixes of the files that determine an encoder's vectors: settings, weights, vocabularies."""
 _BUFFERS = ("position_ids", "token_type_ids", "inv_freq", "attn.bias", "masked_bias")
 """Ends of the names of buffers, which checkpoints of earlier releases contain."""
+_MOST_LAYERS = 1000  # of a model whose layers may share weights
+_SIZES = ("hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
+_SMALL = 100_000  # a size that no checkpoint needs to have weights for
 _SAVE = "save the model as safetensors with save_pretrained"
 
 
@@ -97,10 +101,11 @@ class AutoStoryModel:
             raise CheckpointError(str(error)) from error
 
 
-def load_story_model(name: str | Path, **options: Any) -> Any:
+def load_story_model(name: str | Path, *, pooling: str | None = None, **options: Any) -> Any:
     """Load a model of a story encoder with `load_model`, and set two attributes of it:
-    `checkpoint_settings`, the settings of its checkpoint, and `precision`, which is `"auto"` unless
-    a dtype was chosen. Raises `OSError`, or `ValueError` if the dtype is not supported.
+    `checkpoint_settings`, the settings of its checkpoint (see `read_checkpoint_settings` for
+    `pooling`), and `precision`, which is `"auto"` unless a dtype was chosen. Raises `OSError`, or
+    `ValueError` if the dtype is not supported.
     """
     from transformers import AutoModel
 
@@ -113,7 +118,7 @@ def load_story_model(name: str | Path, **options: Any) -> Any:
     if dtype == "checkpoint":
         options["dtype"] = "auto"  # of transformers
     model = load_model(AutoModel, name, **options)
-    model.checkpoint_settings = read_checkpoint_settings(name, **hub_options(options))
+    model.checkpoint_settings = read_checkpoint_settings(name, pooling, **hub_options(options))
     model.precision = "auto" if dtype == "auto" else None
     return model
 
@@ -130,13 +135,16 @@ def load_tokenizer(name: str | Path, **options: Any) -> Any:
         return AutoTokenizer.from_pretrained(name, **{"trust_remote_code": False, **options})
 
 
-def check_checkpoint(name: str | Path, *, pooler: bool = False, **options: Any) -> None:
+def check_checkpoint(
+    name: str | Path, *, pooler: bool = False, pooling: str | None = None, **options: Any
+) -> None:
     """Load an encoder only to check it, for libraries that load it without checks. Raises `OSError`
     if it can't be loaded, its weights do not fit it, or a file of its settings is invalid or
     outside of its folder; with `pooler` also if its pooler has no weights, or its settings name
     another pooling, with which the pooler was not trained.
     """
-    settings = load_story_model(name, pooler=pooler, **options).checkpoint_settings
+    model = load_story_model(name, pooling=pooling, pooler=pooler, **options)
+    settings = model.checkpoint_settings
     if pooler and settings.pooling is not None:
         raise OSError(
             f"the settings of encoder {str(name)!r} name {settings.pooling} pooling, so its pooler"
@@ -202,7 +210,8 @@ def load_model(kind: Any, name: str | Path, *, pooler: bool = False, **options: 
             changed = (options.keys() & set(dir(type(config)))) - {"dtype", "torch_dtype"}
             config.update({key: options.pop(key) for key in changed})
             options["config"] = config
-        check_weights(name, options)
+        files = check_weights(name, options)
+        _check_tensors(_tensors(files), options["config"])
         model, info = kind.from_pretrained(name, **options)
         problem = _misfit(model, info, pooler) or _degenerate(model)
         if problem:
@@ -269,10 +278,11 @@ def merge_adapter(model: Any, adapter: Adapter) -> None:
             raise ValueError(f"with the adapter, {problem}")
 
 
-def check_weights(name: str | Path, options: Mapping[str, Any]) -> None:
-    """Check that the weights are safetensors of the checkpoint's own folder, before any of them is
-    opened: `config.json` and an index of weights may name any file, also a pickle, which can
-    execute code; and without safetensors transformers would ask a service to convert a pickle."""
+def check_weights(name: str | Path, options: Mapping[str, Any]) -> list[str]:
+    """The files of the weights. Checks that these are safetensors of the checkpoint's own folder,
+    before any of them is opened: `config.json` and an index of weights may name any file, also a
+    pickle, which can execute code; and without safetensors transformers would ask a service to
+    convert a pickle."""
     hub = {**hub_options(options), "subfolder": options.get("subfolder") or ""}
     variant = f".{options['variant']}" if options.get("variant") else ""
     source = "config.json"
@@ -280,8 +290,8 @@ def check_weights(name: str | Path, options: Mapping[str, Any]) -> None:
     if isinstance(config, dict) and "transformers_weights" in config:
         names = [config["transformers_weights"]]
     else:
-        if find_file(name, f"model{variant}.safetensors", hub):
-            return
+        if path := find_file(name, f"model{variant}.safetensors", hub):
+            return [path]
         source = f"model.safetensors.index{variant}.json"
         index = read_json(name, source, hub)
         if index is None:
@@ -295,6 +305,45 @@ def check_weights(name: str | Path, options: Mapping[str, Any]) -> None:
     for file in names:
         if not re.fullmatch(r"[^/\\]+\.safetensors", str(file)):
             raise ValueError(f"{source} names {file!r}, not safetensors in its folder; {_SAVE}")
+    paths = (find_file(name, file, hub) for file in dict.fromkeys(names))
+    return [path for path in paths if path is not None]
+
+
+def _tensors(files: Iterable[str]) -> dict[str, tuple[str, list[int]]]:
+    """The types and shapes of the weights in some files by their names."""
+    found = {}
+    for path in files:
+        with safe_open(path, framework="numpy") as file:
+            for key in file.keys():
+                weight = file.get_slice(key)
+                found[key] = weight.get_dtype(), weight.get_shape()
+    return found
+
+
+def _check_tensors(tensors: Mapping[str, tuple[str, Sequence[int]]], config: Any) -> None:
+    """Check weights before they are read: transformers would make floating-point numbers of
+    integers, and allocate a model of any size that the configuration names."""
+    for key, (kind, shape) in tensors.items():
+        is_integer = kind.startswith(("I", "U", "BOOL")) and not key.endswith(_BUFFERS)
+        if is_integer and len(shape) > 1 and not getattr(config, "quantization_config", None):
+            raise ValueError(
+                f"{key} has integers ({kind}), and config.json does not say how they are"
+                " quantized; save the model in float32"
+            )
+    total = sum(math.prod(shape) for _, shape in tensors.values())
+    layers = getattr(config, "num_hidden_layers", None)
+    if isinstance(layers, int) and layers > max(_MOST_LAYERS, len(tensors)):
+        raise ValueError(
+            f"config.json names {layers:,} layers, and there are {len(tensors):,} weights; correct"
+            " num_hidden_layers"
+        )
+    for name in _SIZES:
+        size = getattr(config, name, None)
+        if isinstance(size, int) and size > max(total, _SMALL):
+            raise ValueError(
+                f"config.json names the {name} {size:,}, and the weights have {total:,} numbers;"
+                " correct it"
+            )
 
 
 def _misfit(model: Any, info: Mapping[str, Any], pooler: bool) -> str | None:
@@ -344,23 +393,34 @@ def _degenerate(model: torch.nn.Module) -> str | None:
     matrices = [weight for weight in base.parameters() if weight.ndim > 1]
     if matrices and not any(bool(weight.detach().any()) for weight in matrices):
         return "all weights are zero; the file is damaged"
+    if matrices and all(bool((weight == weight.flatten()[0]).all()) for weight in matrices):
+        return "all weights of each matrix are the same number; the file is damaged"
     return None
 
 
-def read_checkpoint_settings(name: str | Path, **hub: Any) -> CheckpointSettings:
+def read_checkpoint_settings(
+    name: str | Path, chosen: str | None = None, **hub: Any
+) -> CheckpointSettings:
     """The settings of a checkpoint in a folder or on the Hub; those of its base if it is an adapter
-    without settings of its own. Raises OSError if a file of them is invalid."""
+    without settings of its own. Raises OSError if a file of them is invalid or missing; not if it
+    is that of the pooling, and `chosen` is the pooling that the user names in its place."""
     try:
         modules = read_json(name, "modules.json", hub)
         if modules is None:
             adapter = adapter_at(name, **hub)
             if adapter is None:
                 return CheckpointSettings()
-            return read_checkpoint_settings(adapter.base, **adapter.base_hub)
+            return read_checkpoint_settings(adapter.base, chosen, **adapter.base_hub)
         folders = {_kind(module["type"]): module["path"] for module in modules}
         pooling: dict[str, Any] = {}
+        if folders.get("Transformer"):
+            raise ValueError(f"the transformer is in {folders['Transformer']}; load that folder")
+        if chosen is not None:
+            folders = {}
         if "Pooling" in folders:
-            pooling = read_json(name, f"{folders['Pooling']}/config.json", hub) or {}
+            file = f"{folders['Pooling']}/config.json"
+            if (pooling := read_json(name, file, hub)) is None:
+                raise ValueError(f"{file} is missing; get it, or set pooling= to 'mean' or 'first'")
         transformer = read_json(name, "sentence_bert_config.json", hub) or {}
         general = read_json(name, "config_sentence_transformers.json", hub) or {}
         return CheckpointSettings(
@@ -395,9 +455,9 @@ def _pooling(kinds: Iterable[str], config: Mapping[str, Any]) -> str | None:
     return "+".join(_POOLINGS.get(mode, mode) for mode in modes) or None
 
 
-def settings_of(model: Any) -> CheckpointSettings:
-    """The settings of a model's checkpoint, also if the model was loaded with plain `AutoModel`.
-    Raises OSError or ValueError if they are invalid."""
+def settings_of(model: Any, chosen: str | None = None) -> CheckpointSettings:
+    """The settings of a model's checkpoint, also if the model was loaded with plain `AutoModel`;
+    see `read_checkpoint_settings`. Raises OSError or ValueError if they are invalid."""
     stored = getattr(model, "checkpoint_settings", None)
     if isinstance(stored, CheckpointSettings):
         return stored
@@ -410,7 +470,8 @@ def settings_of(model: Any) -> CheckpointSettings:
         except TypeError as error:
             raise ValueError(f"{SETTINGS!r} in config.json is invalid ({error})") from None
     name = getattr(model, "name_or_path", "")
-    return read_checkpoint_settings(name) if name and Path(name).is_dir() else CheckpointSettings()
+    is_folder = name and Path(name).is_dir()
+    return read_checkpoint_settings(name, chosen) if is_folder else CheckpointSettings()
 
 
 def check_pooling(name: str) -> Pooling:
@@ -527,9 +588,12 @@ def read_json(name: str | Path, file: str, hub: Mapping[str, Any]) -> Any:
     if path is None:
         return None
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is invalid ({error})") from error
+    if content is None:
+        raise ValueError(f"{file} is invalid (null)")
+    return content
 
 
 @contextmanager

@@ -74,7 +74,7 @@ class StoryEncoder:
         batch_tokens: int | None = None,
         attention: Attention = "auto",
     ) -> None:
-        settings = settings_of(model)
+        settings = settings_of(model, pooling)
         self.pooling = check_pooling(pooling or settings.pooling or "mean")
         if settings.prompt:
             logger.warning("the checkpoint's default prompt %r is ignored", settings.prompt)
@@ -142,7 +142,7 @@ class StoryEncoder:
         if backend == "torch":
             import torch
 
-            model = load_story_model(name, dtype=dtype, **options)
+            model = load_story_model(name, dtype=dtype, pooling=pooling, **options)
             tokenizer = load_tokenizer(name, **options)
             if device is None:
                 has_accelerator = torch.accelerator.is_available()
@@ -160,7 +160,7 @@ class StoryEncoder:
                 )
             if str(dtype).removeprefix("torch.") not in ("auto", "float32"):
                 raise ValueError(f"dtype {str(dtype)!r}: backend={backend!r} runs in float32 only")
-            model = portable_backend(backend)(name, **options)
+            model = portable_backend(backend)(name, pooling=pooling, **options)
             tokenizer = model.tokenizer()
         return cls(
             model,

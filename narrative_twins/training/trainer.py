@@ -158,8 +158,8 @@ def trainable_encoder(
         name, options = loading.resolve_name(name, options)
     hub = loading.hub_options(options)
     # `Transformer` loads the model again, without checks.
-    loading.check_checkpoint(name, **options)
-    saved = loading.read_checkpoint_settings(name, **hub).pooling
+    loading.check_checkpoint(name, pooling=pooling, **options)
+    saved = loading.read_checkpoint_settings(name, pooling, **hub).pooling
     kind = loading.check_pooling(pooling or saved or "mean")
     adapter = loading.adapter_at(name, **options)
     tokenizer = loading.load_tokenizer(name, **hub)

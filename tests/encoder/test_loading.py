@@ -39,6 +39,7 @@ from support.hostile_checkpoints import (
     evil,
     evil_index,
     file,
+    kernels_asked_for,
     outside,
     pickled,
     weights,
@@ -228,6 +229,23 @@ def test_pooling_in_the_layout_of_old_checkpoints(folder):
         flags = {"pooling_mode_lasttoken": False, f"pooling_mode_{mode}": True}
         file("1_Pooling/config.json", {"word_embedding_dimension": 3, **flags})(folder)
         assert read_checkpoint_settings(folder).pooling == pooling
+
+
+@pytest.mark.parametrize("name", ["pooling is missing", "pooling is deep", "pooling is a number"])
+def test_pooling_of_the_user_replaces_that_which_cant_be_read(name, folder):
+    SETTINGS[name][0](folder)
+    assert StoryEncoder.from_pretrained(folder, device="cpu", pooling="first").pooling == "first"
+    assert trainable_encoder(folder, pooling="first")[1].get_config_dict()["pooling_mode"] == "cls"
+
+
+def test_kernels_of_the_hub_are_not_asked_for(folder, tmp_path):
+    """With a package `kernels` that reports each question; those that the user names are."""
+    assert kernels_asked_for(folder, tmp_path / "stub") == [
+        "available",
+        "ignored",
+        "somebody/of_the_user",
+        "asked",
+    ]
 
 
 def test_unsupported_pooling_is_refused(bert_folder, tmp_path):

@@ -4,11 +4,16 @@ the error."""
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
+from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
+from transformers.utils.import_utils import KERNELS_MIN_VERSION
+
+from support.processes import run_python
 
 MODEL = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -184,6 +189,26 @@ WEIGHTS = {
         weights(lambda found: {name: 0 * value for name, value in found.items()}),
         "all weights are zero",
     ),
+    "constant": (
+        weights(lambda found: {name: 0 * value + 0.5 for name, value in found.items()}),
+        "all weights of each matrix are the same number",
+    ),
+    "integers": (
+        weights(lambda found: {name: value.to(torch.int8) for name, value in found.items()}),
+        r"embeddings.* has integers \(I8\)",
+    ),
+    "many layers": (
+        edited("config.json", num_hidden_layers=10_000_000),
+        "config.json names 10,000,000 layers",
+    ),
+    "a huge vocabulary": (
+        edited("config.json", vocab_size=10**12),
+        "config.json names the vocab_size 1,000,000,000,000",
+    ),
+    "control characters": (
+        weights(lambda found: found | {"encoder.\x1b[31m\x9b\u202e": torch.ones(3)}),
+        "1 of its weights are not part of the model",
+    ),
     "nan": (_bias(torch.nan), "embeddings.LayerNorm.bias has values that are not finite"),
     "no configuration": (without("config.json"), "config.json"),
     "configuration is no JSON": (file("config.json", b"{"), "config.json"),
@@ -194,6 +219,23 @@ _INVALID = "modules.json of .* is invalid"
 SETTINGS = {
     "pooling is a number": (file("1_Pooling/config.json", {"pooling_mode": 5}), _INVALID),
     "pooling is deep": (file("1_Pooling/config.json", b"[" * 100_000), _INVALID),
+    "pooling is missing": (
+        lambda folder: shutil.rmtree(folder / "1_Pooling"),
+        "1_Pooling/config.json is missing; get it, or set pooling= to 'mean' or 'first'",
+    ),
+    "pooling is a folder": (
+        lambda folder: [
+            (folder / "1_Pooling/config.json").unlink(),
+            (folder / "1_Pooling/config.json").mkdir(),
+        ],
+        "1_Pooling/config.json is missing",
+    ),
+    "pooling is null": (file("1_Pooling/config.json", b"null"), _INVALID),
+    "modules are null": (file("modules.json", b"null"), _INVALID),
+    "transformer is elsewhere": (
+        file("modules.json", [{"path": "0_T", "type": "sentence_transformers.models.Transformer"}]),
+        "the transformer is in 0_T; load that folder",
+    ),
     "modules are no JSON": (file("modules.json", b"{no"), _INVALID),
     "modules have no type": (file("modules.json", [{"path": ""}]), _INVALID),
     "module of other code": (with_module("evil.Module"), "'evil.Module' is not supported"),
@@ -208,3 +250,45 @@ TOKENIZER = {
         "the tokenizer .*has the id .*, and the model 50 ids; .* of another",
     ),
 }
+
+_KERNELS = """
+import importlib.machinery
+__version__ = "stub"
+def _take(self, *args, **options):
+    pass
+def get_kernel(name, *args, **options):
+    print(name)
+    raise RuntimeError("asked")
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return type(name, (), {"__init__": _take, "__call__": lambda self, given: given})
+"""
+_LOADING = """
+import sys
+from transformers.utils.import_utils import is_kernels_available
+from narrative_twins import StoryEncoder
+print("available" * is_kernels_available())
+StoryEncoder.from_pretrained(sys.argv[1], device="cpu")
+print("ignored")
+try:
+    StoryEncoder.from_pretrained(sys.argv[1], attn_implementation="somebody/of_the_user")
+except (OSError, ValueError) as error:
+    print("asked" if "asked" in str(error) else error)
+"""
+
+
+def kernels_asked_for(folder: Path, stub: Path) -> list[str]:
+    """What loading the encoder in a folder, whose configuration names a kernel of the Hub, asks a
+    package `kernels` for, which is written to `stub`: first without an attention of the user, then
+    with one."""
+    for key in ("_attn_implementation", "attn_implementation"):
+        edited("config.json", **{key: "somebody/kernel"})(folder)
+    (stub / "kernels").mkdir(parents=True)
+    (stub / "kernels" / "__init__.py").write_text(_KERNELS)
+    about = stub / f"kernels-{KERNELS_MIN_VERSION}.dist-info"
+    about.mkdir()
+    version = f"Metadata-Version: 2.1\nName: kernels\nVersion: {KERNELS_MIN_VERSION}\n"
+    (about / "METADATA").write_text(version)
+    environment = {**os.environ, "PYTHONPATH": str(stub)}
+    return run_python("-c", _LOADING, str(folder), env=environment).splitlines()
