@@ -8,6 +8,7 @@ import ipaddress
 import json
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import HTTPException
@@ -31,6 +32,7 @@ MAX_BODY = 16_000_000
 
 EVENTS = "/gradio_api/queue/join"
 CANCEL = "/gradio_api/cancel"
+CALL = "/gradio_api/call/score"
 INFO = "/gradio_api/info"
 _MESSAGES = "/gradio_api/queue/data"
 _PATHS = re.compile(
@@ -38,7 +40,11 @@ _PATHS = re.compile(
     rf"|/config|{INFO}|/gradio_api/heartbeat/[\w-]+|{_MESSAGES}"
 )
 """The paths that the page and programs read. Events are posted to `EVENTS`, and programs cancel
-them at `CANCEL`."""
+them at `CANCEL`. Programs without a client of gradio post calls of the endpoint to `CALL`, and read
+what becomes of each at `CALL/EVENT_ID`."""
+
+MAX_CALLS = 1_000
+"""Calls whose messages nobody has read yet; those of older ones can't be read any more."""
 
 _ALL_ADDRESSES = ("0.0.0.0", "::")
 _BODY_HEADERS = (b"content-length", b"content-type", b"content-encoding", b"transfer-encoding")
@@ -72,6 +78,12 @@ class Event(Posted):
 
     data: list[Any]
     trigger_id: int | None = None
+
+
+class Call(BaseModel, strict=True):
+    """A call of the endpoint without a client of gradio, with its input values."""
+
+    data: list[Any]
 
 
 class Cancellation(Posted):
@@ -108,6 +120,7 @@ class Guard:
         self.app, self.events, self.endpoint = app, events, endpoint
         self.any_address = any(host in _ALL_ADDRESSES for host in hosts)
         self.hosts = {_canonical(host) for host in (*hosts, *LOCAL_NAMES)}
+        self.calls: dict[str, None] = {}  # event ids in their order
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass a request to the application, or refuse it."""
@@ -118,7 +131,11 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
 
+        is_call = (scope["method"], scope["path"]) == ("POST", CALL)
+
         async def send_with_headers(message: Any) -> None:
+            if is_call and message["type"] == "http.response.body":
+                self._remember(message.get("body", b""))
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(raw=list(message.get("headers", ())))
                 # gradio lets other pages of the same machine read answers.
@@ -148,14 +165,22 @@ class Guard:
         self._check_host(request)
         # Not that of `request.url`, which depends on the header `Host`.
         path = request.scope["path"]
+        if request.method == "GET" and path.startswith(f"{CALL}/"):
+            # gradio would answer an unknown id with a stream that breaks, or does not end.
+            event_id = path.removeprefix(f"{CALL}/")
+            if event_id not in self.calls:
+                raise HTTPException(404, "There is no such event, or it was read already.")
+            del self.calls[event_id]
+            return {**request.scope, "query_string": b""}, request.receive
         if request.method in ("GET", "HEAD"):
             if not _PATHS.fullmatch(path) or ".." in path:
                 raise HTTPException(404, "Not found.")
             # gradio would take names of stored states from the query, for example.
             query = request.scope["query_string"] if path == _MESSAGES else b""
             return {**request.scope, "query_string": query}, request.receive
-        if path not in (EVENTS, CANCEL) or request.method != "POST":
-            raise HTTPException(405 if path in (EVENTS, CANCEL) else 404, "Not found.")
+        is_known = path in (EVENTS, CANCEL) or (path == CALL and self.endpoint >= 0)
+        if not is_known or request.method != "POST":
+            raise HTTPException(405 if is_known else 404, "Not found.")
         _check_origin(request.headers)
         content = bytearray()
         async for part in request.stream():
@@ -176,6 +201,13 @@ class Guard:
 
         return {**request.scope, "headers": headers, "query_string": b""}, receive
 
+    def _remember(self, answer: bytes) -> None:
+        """Remember the event id in the answer to a call, if it was accepted."""
+        with suppress(ValueError, KeyError, TypeError):
+            self.calls[str(json.loads(answer)["event_id"])] = None
+        while len(self.calls) > MAX_CALLS:
+            del self.calls[next(iter(self.calls))]
+
     def _check_host(self, request: Request) -> None:
         host = request.headers.get("host", "")
         # Without the port.
@@ -190,18 +222,23 @@ class Guard:
                 " NAME.",
             )
 
-    def _posted(self, path: str, content: Any) -> Posted:
-        """An event or a cancellation that is valid. Raises `ValueError`, or for programs a
+    def _posted(self, path: str, content: Any) -> Posted | Call:
+        """An event, a call or a cancellation that is valid. Raises `ValueError`, or for programs a
         `HTTPException` with the inputs that are not valid."""
         if path == CANCEL:
             cancelled = Cancellation.model_validate(content)
             if cancelled.fn_index != self.endpoint:
                 raise ValueError("only calls of the endpoint are cancelled this way")
             return cancelled
-        event = Event.model_validate(content)
-        inputs = self.events.get(event.fn_index)
+        event: Event | Call
+        if path == CALL:
+            event, number = Call.model_validate(content), self.endpoint
+        else:
+            event = Event.model_validate(content)
+            number = event.fn_index
+        inputs = self.events.get(number)
         if inputs is None:
-            raise ValueError(f"there is no event {event.fn_index}")
+            raise ValueError(f"there is no event {number}")
         problems = {}
         if len(event.data) != len(inputs):
             problems["data"] = f"takes {len(inputs)} values: {', '.join(inputs)}"
@@ -209,7 +246,7 @@ class Guard:
             for (name, accepted), value in zip(inputs.items(), event.data, strict=True):
                 if not accepted.accepts(value):
                     problems[name] = f"takes {accepted.about}"
-        if problems and event.fn_index != self.endpoint:
+        if problems and number != self.endpoint:
             raise ValueError("values of the wrong type")
         if problems:
             # In the form that clients of gradio show.

@@ -32,12 +32,16 @@ from narrative_twins.show.formats import write_results
 from support.hostile_requests import (
     ENDPOINT,
     INVALID_BODIES,
+    INVALID_CALLS,
     INVALID_CANCELLATIONS,
+    INVALID_EVENT_BODIES,
     INVALID_EVENTS,
     INVALID_SCORES,
     KNOWN_HOSTS,
     OTHER_HOSTS,
     OTHER_PAGES,
+    STORY,
+    UNKNOWN_CALLS,
     all_values,
     event,
     file_requests,
@@ -46,7 +50,8 @@ from support.processes import COMMAND, LIMIT, started, wait_until
 
 pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
 
-from narrative_twins.app.guard import CANCEL, EVENTS, MAX_BODY, POLICY, Guard  # noqa: E402
+from narrative_twins.app import guard  # noqa: E402
+from narrative_twins.app.guard import CALL, CANCEL, EVENTS, MAX_BODY, POLICY, Guard  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 SECRET = "the secret of the server"
@@ -204,7 +209,7 @@ def test_invalid_requests_are_refused(guarded):
         for body in bodies:
             answer = client.post(path, json=body)
             assert (answer.status_code, answer.text) == (422, "The request is not valid.\n"), body
-        for body in INVALID_BODIES:
+        for body in INVALID_EVENT_BODIES:
             assert client.post(path, content=body).status_code == 422
         assert client.post(path, content=b" " * (MAX_BODY + 1)).status_code == 413
     for values in INVALID_SCORES:
@@ -430,6 +435,102 @@ def test_a_client_that_goes_stops_the_scoring(address, http, page, gate):
         next(stream.iter_lines())
         job = first_job(page)
     wait_until(lambda: job.stopped)
+
+
+def called(http, *values):
+    """The event id of a call by plain HTTP."""
+    answer = http.post(CALL, json={"data": [*values, *(None, "auto", "one pass", "sentences")]})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["event_id"]
+
+
+def messages(stream):
+    """The names and data of server-sent events."""
+    return re.findall(r"^event: (\w+)\ndata: (.*)\n\n", stream, re.MULTILINE)
+
+
+def test_plain_http_as_in_the_guide(http, bert_folder):
+    """The two commands of curl in the guide, by another client."""
+    text = (ROOT / "docs" / "scoring.md").read_text(encoding="utf-8")
+    body = re.search(
+        r"^\$ curl -X POST http://127.0.0.1:7860(\S+) .*?-d '(.*?)'$", text, re.M | re.S
+    )
+    read = re.search(r"^\$ curl -N http://127.0.0.1:7860(\S+)/EVENT_ID$", text, re.M)
+    form = {"content-type": "application/x-www-form-urlencoded"}  # that of curl -d
+    answer = http.post(body[1], content=body[2], headers=form)
+    assert answer.status_code == 200 and list(answer.json()) == ["event_id"]
+    stream = http.get(f"{read[1]}/{answer.json()['event_id']}")
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    *steps, (name, data) = messages(stream.text)
+    assert name == "complete" and all(step == "generating" for step, _ in steps)
+    (found,), story = json.loads(data), json.loads(body[2])["data"][0]
+    (expected,) = score_stories([story], bert_folder, approximate="one-pass")
+    expected = expected.to_dict()
+    for operation, scores in expected.pop("scores").items():
+        assert found["scores"][operation] == pytest.approx(scores, abs=1e-5)
+    found.pop("scores")
+    assert found == expected
+    again = http.get(f"{read[1]}/{answer.json()['event_id']}")
+    assert (again.status_code, again.text) == (
+        404,
+        "There is no such event, or it was read already.\n",
+    )
+
+
+def test_errors_by_plain_http(http, monkeypatch, queue):
+    stream = http.get(f"{CALL}/{called(http, ' ')}").text
+    ((name, data),) = messages(stream)
+    assert name == "error" and "There is no story yet" in json.loads(data)["error"]
+    monkeypatch.setattr(queue, "max_sentences", 3)
+    assert "more than the limit of 3" in http.get(f"{CALL}/{called(http, TALE)}").text
+    problems = http.post(CALL, json={"data": [5, None, "auto", "fast", "sentences"]}).json()
+    names = [problem["parameter_name"] for problem in problems["detail"]]
+    assert names == ["text", "method"]
+
+
+def test_closing_the_stream_of_a_call_stops_the_scoring(http, page, gate):
+    event_id = called(http, LONG)
+    with http.stream("GET", f"{CALL}/{event_id}") as stream:
+        next(stream.iter_lines())
+        job = first_job(page)
+    wait_until(lambda: job.stopped)
+
+
+def test_hostile_calls_are_refused(guarded, http):
+    client, passed = guarded
+    before = len(passed)
+    for body in INVALID_CALLS:
+        assert client.post(CALL, json=body).status_code == 422, body
+    for body in INVALID_BODIES:
+        assert client.post(CALL, content=body).status_code == 422
+    assert client.post(CALL, content=b" " * (MAX_BODY + 1)).status_code == 413
+    for headers in [*OTHER_PAGES, {"host": "evil.com"}]:
+        assert client.post(CALL, json={"data": STORY}, headers=headers).status_code == 403
+    for name in UNKNOWN_CALLS:
+        assert client.get(f"{CALL}/{name}").status_code == 404, name
+        assert client.post(f"{CALL}/{name}", json={"data": STORY}).status_code == 404
+        assert http.get(f"{CALL}/{name}").status_code == 404
+    for method in ("GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"):
+        assert client.request(method, CALL).status_code in (404, 405)
+    assert len(passed) == before
+    client.post(f"{CALL}?a=1", json={"data": STORY, "session_hash": "abc", "fn_index": 0})
+    scope, body = passed[-1]
+    assert body == {"data": list(STORY)} and scope["query_string"] == b""
+
+
+def test_a_limited_number_of_calls_can_be_read(monkeypatch):
+    monkeypatch.setattr(guard, "MAX_CALLS", 2)
+    own = Guard(None, [], {}, 0)
+    for answer in (
+        b'{"event_id": "a"}',
+        b"{",
+        b"[]",
+        b"",
+        b'{"event_id": "b"}',
+        b'{"event_id": "c"}',
+    ):
+        own._remember(answer)
+    assert list(own.calls) == ["b", "c"]
 
 
 @pytest.mark.slow

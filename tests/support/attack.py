@@ -26,7 +26,7 @@ from pathlib import Path
 import httpx
 
 from narrative_twins import Story, StoryEncoder, StoryError
-from narrative_twins.app.guard import CANCEL, EVENTS, MAX_BODY
+from narrative_twins.app.guard import CALL, CANCEL, EVENTS, MAX_BODY
 from narrative_twins.commands.cli import main
 from narrative_twins.data.rows import RowError, check_twins_row
 from narrative_twins.files import AtomicFile
@@ -37,15 +37,19 @@ from support.hostile_checkpoints import SETTINGS, TOKENIZER, WEIGHTS
 from support.hostile_requests import (
     ENDPOINT,
     INVALID_BODIES,
+    INVALID_CALLS,
     INVALID_CANCELLATIONS,
+    INVALID_EVENT_BODIES,
     INVALID_EVENTS,
     INVALID_SCORES,
     KNOWN_HOSTS,
     OTHER_HOSTS,
     OTHER_PAGES,
+    UNKNOWN_CALLS,
     event,
     file_requests,
 )
+from support.hostile_requests import STORY as STORY_VALUES
 from support.models import small
 from support.processes import COMMAND, run_command, started
 from support.raw_server import http, raw_server
@@ -297,17 +301,28 @@ def _requests(client: httpx.Client, secret: str) -> Attempts:
         yield refused("POST", EVENTS, (422,), json=event(ENDPOINT, values))
     for body in INVALID_CANCELLATIONS:
         yield refused("POST", CANCEL, (422,), json=body)
+    for body in INVALID_CALLS:
+        yield refused("POST", CALL, (422,), json=body)
+    for headers in OTHER_PAGES:
+        yield refused("POST", CALL, (403,), json={"data": STORY_VALUES}, headers=headers)
+    for name in UNKNOWN_CALLS:
+        yield refused("GET", f"{CALL}/{name}", (404,))
+        yield refused("POST", f"{CALL}/{name}", (404,), json={"data": STORY_VALUES})
+    yield refused("GET", CALL, (404,))
     for method in ("PUT", "DELETE", "OPTIONS", "PATCH"):
         yield refused(method, EVENTS, (404, 405))
+        yield refused(method, CALL, (404, 405))
     rng = random.Random(0)
     for _ in range(300):
         number = rng.choice([0, 1, 2, 3, ENDPOINT, random_json(rng)])
         body = {"fn_index": number, "data": random_json(rng), "session_hash": "a"}
         content = json.dumps(rng.choice([body, random_json(rng)]))
         yield refused("POST", EVENTS, (200, 422), content=content)
-    for content in INVALID_BODIES:
-        yield refused("POST", EVENTS, (422,), content=content)
-    yield refused("POST", EVENTS, (413,), content=b" " * (MAX_BODY + 1))
+        yield refused("POST", CALL, (422,), content=content)
+    for path, bodies in ((EVENTS, INVALID_EVENT_BODIES), (CALL, INVALID_BODIES)):
+        for content in bodies:
+            yield refused("POST", path, (422,), content=content)
+        yield refused("POST", path, (413,), content=b" " * (MAX_BODY + 1))
 
 
 SURFACES: dict[str, Callable[[Path, Path], Attempts]] = {

@@ -97,6 +97,16 @@ INVALID_SCORES = [
 ]
 """Values of `/score`."""
 
+INVALID_CALLS = [
+    *({"data": values} for values in INVALID_SCORES),
+    *({"data": data} for data in (None, "Omar ran.", {"text": "Omar ran."}, 5, _FILE)),
+    *({}, [], None, 5, "data", [list(STORY)], {"text": "Omar ran."}, {"fn_index": ENDPOINT}),
+]
+"""What is posted to the endpoint by plain HTTP."""
+
+UNKNOWN_CALLS = ["0" * 32, "abc", "a" * 10_000, "..", "%2e%2e", "a/b", "a%0a", "*", "", "score"]
+"""Event ids that no call has returned; `abc` is a session."""
+
 _CANCELLATION = {"fn_index": ENDPOINT, "session_hash": "abc", "event_id": "a1"}
 INVALID_CANCELLATIONS = [
     *(_CANCELLATION | {"fn_index": number} for number in (0, 4, 99, True, [ENDPOINT])),
@@ -109,4 +119,5 @@ INVALID_CANCELLATIONS = [
 """What programs post to stop the scoring."""
 
 INVALID_BODIES = [b"", b"{", b"\xff", b"[" * 100_000, b"1" * 10_000, b'{"fn_index": NaN}']
-INVALID_BODIES += [json.dumps(event(session="\ud800")).encode()]
+"""For each path to which is posted."""
+INVALID_EVENT_BODIES = [*INVALID_BODIES, json.dumps(event(session="\ud800")).encode()]
