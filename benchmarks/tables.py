@@ -91,14 +91,35 @@ def ranks(report: dict[str, Any]) -> Iterator[str]:
                 yield f"| `{setting}` | {operation} | " + " | ".join(cells) + " |"
 
 
+def tradeoff(report: dict[str, Any]) -> Iterator[str]:
+    """Seconds per text and agreement with readers of each way, the slowest first."""
+    first, second, book = (report[kind]["rows"] for kind in ("stories", "synopses", "book"))
+    yield (
+        "| | five-sentence story, s | Spearman | synopsis, s | AUC |"
+        f" document of {report['book']['sentences']:,} sentences, s |"
+    )
+    yield "|---|---|---|---|---|---|"
+    for name in sorted(first, key=lambda name: -second[name]["seconds"]):
+        cells = [
+            cell
+            for rows in (first, second)
+            for cell in (f"{rows[name]['seconds']:.2g}", f"{rows[name]['agreement']:.3f}")
+        ]
+        cells.append(f"{book[name]['seconds']:.3g}" if name in book else "")
+        yield f"| {name} | " + " | ".join(cells) + " |"
+
+
 def all_tables() -> dict[str, list[Iterator[str]]]:
     """The tables, by file."""
     default, large = (
         read("speed-minilm-cpu.json"),
         {name: read(f"speed-{file}-cpu.json") for name, file in LARGE.items()},
     )
+    # Needs data that can't be redistributed, so it is not measured with the others.
+    measured = (RESULTS / "tradeoff.json").exists()
+    against_time = [read("tradeoff.json")] if measured else []
     return {
-        "README.md": [speed(default, SUMMARY)],
+        "README.md": [speed(default, SUMMARY), *(tradeoff(report) for report in against_time)],
         "docs/speed.md": [speed(default), sizes(large), ranks(read("ranks.json"))],
     }
 

@@ -123,6 +123,27 @@ def test_agreement_is_measured(script, bert_folder, labels):
 
 
 @pytest.mark.slow
+def test_agreement_is_measured_against_time(bert_folder, labels):
+    out, plot = labels / "tradeoff.json", labels / "tradeoff.svg"
+    options = ["--model", bert_folder, "--plain", bert_folder, "--out", out, "--plot", plot]
+    command = [BENCHMARKS / "tradeoff.py", labels, *options, "--rounds", 1, "--sentences", 30]
+    command += ["--limit", 3]
+    printed = run(*command)
+    assert "skipped: no" in printed and "tripod_train.json" in printed and not out.exists()
+    film = {"sentences": SENTENCES * 2, "turning_points": [0, 3, 6, 8, 12]}
+    (labels / "tripod_train.json").write_text(json.dumps({"film_0": film}))
+    printed = run(*command)
+    report = json.loads(out.read_text())
+    ways = {"exact, all operations", "exact, summarization", "one pass", "TextRank, MiniLM"}
+    for kind in ("stories", "synopses"):
+        rows = report[kind]["rows"]
+        assert ways <= set(rows) and all(f"| {name} |" in printed for name in rows)
+        assert all(row["seconds"] > 0 and -1 <= row["agreement"] <= 1 for row in rows.values())
+    assert "exact, all operations" not in report["book"]["rows"]
+    assert report["book"]["sentences"] == 30 and plot.read_text().startswith("<?xml")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "lines"),
     [
