@@ -211,10 +211,11 @@ def works(tmp_path, monkeypatch):
     (tmp_path / "texts.jsonl").write_text(json.dumps(own))
     monkeypatch.setattr(passages, "MARKS", tmp_path / "marks.jsonl")
     monkeypatch.setattr(passages, "TEXTS", tmp_path / "texts.jsonl")
+    monkeypatch.setattr(passages, "PHRASE", 99)  # All of these works have the same text.
     return tmp_path
 
 
-def test_passages_with_marks(works):
+def test_passages_with_marks(works, monkeypatch):
     found = passages.judged_passages(works, held_out=False)
     others = passages.judged_passages(works, held_out=True)
     assert len(found) > 3 and others and len(found + others) == 11, (
@@ -222,6 +223,9 @@ def test_passages_with_marks(works):
     )
     expected = {"story": SENTENCES[2:5], "labels": [0, 1, pytest.approx(1 / 3)]}
     assert all(row == expected for row in found + others)
+    monkeypatch.setattr(passages, "PHRASE", 5)
+    assert passages.judged_passages(works, held_out=False) == [], "text of works that are held out"
+    assert passages.judged_passages(works, held_out=True) == others
     (works / "tales.jsonl").write_text(json.dumps({"id": "a", "sentences": SENTENCES[1:]}))
     with pytest.raises(SystemExit, match="tales.jsonl, a: not the text that the marks of marks.js"):
         passages.judged_passages(works, held_out=False)
@@ -230,13 +234,14 @@ def test_passages_with_marks(works):
 @pytest.mark.slow
 def test_training_on_votes(tmp_path, bert_folder, works, monkeypatch):
     """Every data set in a batch or two, and no run twice."""
-    quiet = {"use_cpu": True, "disable_tqdm": True}
-    monkeypatch.setattr(train_votes, "ROWS", dict.fromkeys(train_votes.ROWS, 2))
+    quiet = {"use_cpu": True, "disable_tqdm": True, "bf16": False}
+    rows = {stage: dict.fromkeys(rows, 2) for stage, rows in train_votes.ROWS.items()}
+    monkeypatch.setattr(train_votes, "ROWS", rows)
     monkeypatch.setattr(train_votes, "SETTINGS", train_votes.SETTINGS | quiet)
     monkeypatch.setattr(train_votes, "check_data", lambda *names: None)
     monkeypatch.setattr(train_votes, "report", lambda *arguments: None)
     out = tmp_path / "runs"
-    flags = ["--base", bert_folder, "--seeds", "0", "1", "--out", str(out)]
+    flags = ["--stage", "one-pass", "--base", bert_folder, "--seeds", "0", "1", "--out", str(out)]
     monkeypatch.setattr(sys, "argv", ["train_votes.py", str(works), *flags])
     train_votes.main()
     folders = (out / "seed-0" / "encoder", out / "seed-1" / "encoder", bert_folder, out / "encoder")

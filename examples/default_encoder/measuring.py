@@ -2,8 +2,10 @@
 
 import json
 import statistics
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from datasets import Dataset
 from passages import is_held_out, judged_passages
@@ -19,6 +21,9 @@ from narrative_twins.hub.cards import encoder_card
 from narrative_twins.hub.facts import EncoderFacts, Figure, read_facts
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 
+sys.path.append(str(Path(__file__).parents[1]))
+from retold_stories import labelled  # noqa: E402
+
 NEEDED = ("roc_val.json", "tripod_train.json")
 """Human labels, for evaluation."""
 COLUMNS = {
@@ -33,6 +38,16 @@ COLUMNS = {
 }
 PROSE = {"tales": "tales_summarization_spearman"}
 """A further column, of passages of tales that training with votes holds out."""
+ONE_PASS = {
+    "summarization": "one_pass_rocstories_summarization_spearman",
+    "AUC": "one_pass_rocstories_summarization_auc",
+    "deletion": "one_pass_rocstories_deletion_spearman",
+    "disruption": "one_pass_rocstories_disruption_spearman",
+    "turning points": "one_pass_tripod_summarization_auc",
+    "tales": "one_pass_tales_summarization_spearman",
+    "summaries": "one_pass_squality_summarization_spearman",
+}
+"""The same in one pass, and plot summaries with the labels of `examples/retold_stories.py`."""
 CARDS = Path(__file__).parents[2] / "hub_cards"
 _STORIES = ("Five-sentence stories of ROCStories with the choices of five readers", "validation")
 FIGURES = {
@@ -61,6 +76,21 @@ FIGURES = {
         "Passages of fairy tales with marks of a language model",
         None,
     ),
+    "one_pass_rocstories_summarization_spearman": (
+        "Spearman of summarization, one pass",
+        *_STORIES,
+    ),
+    "one_pass_rocstories_summarization_auc": ("AUC of summarization, one pass", *_STORIES),
+    "one_pass_tripod_summarization_auc": (
+        "AUC of summarization, one pass",
+        "Turning points of 84 film synopses of TRIPOD",
+        "train",
+    ),
+    "one_pass_tales_summarization_spearman": (
+        "Spearman of summarization, one pass",
+        "Passages of fairy tales with marks of a language model",
+        None,
+    ),
 }
 """The figures in the metadata of the model card, as far as they are measured: metric, evaluation
 set, split."""
@@ -72,7 +102,8 @@ is nearer to its story (window by window for synopses) than the distractor is, o
 corpora. Rows of several seeds are mean ± standard deviation. `make {target}` of the package trains and measures."""
 _PROSE_NOTES = """
 Tales: Spearman of summarization with the marks of a language model on 97 passages of fairy tales, whose works were held
-out."""
+out. Summaries: the same on 260 and 242 plot summaries (SQuALITY) with how much of a sentence other people's summaries
+keep."""
 TWINS_NOTES = _NOTES.format(stories=250, target="encoder-twins")
 HALVES_NOTES = _NOTES.format(stories="123 and 127", target="encoder") + _PROSE_NOTES
 """Of tables of the two halves of the stories, which `half` makes."""
@@ -98,30 +129,46 @@ def half(rows: Dataset, held_out: bool) -> Dataset:
 def measure(folder: Path, data: Path, halves: bool = False) -> dict[str, float]:
     """The metrics of the encoder in a folder on human labels, and on the validation splits of the
     corpora. With `halves`, those of stories are for each half by itself, with its name as prefix,
-    and passages of tales are measured too."""
+    passages of tales are measured too, and all of these, and plot summaries, also in one pass."""
     model = SentenceTransformer(str(folder), local_files_only=True)
     stories = load_story_salience(str(data / "roc_val.json"), "train")
-    parts = (
-        {f"{name}_": half(stories, held_out) for name, held_out in HALVES.items()}
-        if halves
-        else {"": stories}
-    )
     films = load_turning_points(str(data / "tripod_train.json"), "train")
+    by_half = {f"{name}_": half(stories, held_out) for name, held_out in HALVES.items()}
+    exact: dict[str, Any] = {
+        f"{prefix}rocstories": rows
+        for prefix, rows in (by_half if halves else {"": stories}).items()
+    }
+    summarized: dict[str, Any] = {"tripod": films}
+    one_pass: dict[str, Any] = {}
+    if halves:
+        summarized["tales"] = judged_passages(data, held_out=True)
+        one_pass = {f"{prefix}one_pass_rocstories": rows for prefix, rows in by_half.items()}
+        one_pass |= {f"one_pass_{name}": rows for name, rows in summarized.items()}
+        one_pass |= {
+            f"{name}_one_pass_squality": summaries(data, held_out)
+            for name, held_out in HALVES.items()
+        }
     evaluators = [
+        *(SalienceEvaluator(rows, name=name, progress=True) for name, rows in exact.items()),
         *(
-            SalienceEvaluator(rows, name=f"{name}rocstories", progress=True)
-            for name, rows in parts.items()
+            SalienceEvaluator(rows, operations="summarization", name=name, progress=True)
+            for name, rows in summarized.items()
         ),
-        SalienceEvaluator(films, operations="summarization", name="tripod", progress=True),
+        *(
+            SalienceEvaluator(rows, approximate="one-pass", name=name)
+            for name, rows in one_pass.items()
+        ),
         TwinsEvaluator(load_story_twins(split="validation"), name="stories"),
         TwinsEvaluator(load_window_twins(split="validation"), name="synopses", batch_size=8),
     ]
-    if halves:
-        tales = judged_passages(data, held_out=True)
-        evaluators.append(
-            SalienceEvaluator(tales, operations="summarization", name="tales", progress=True)
-        )
     return {name: value for evaluator in evaluators for name, value in evaluator(model).items()}
+
+
+def summaries(data: Path, held_out: bool) -> list[dict[str, Any]]:
+    """Plot summaries, labelled by how much of a sentence other people's summaries keep."""
+    lines = (data / "squality_plot_twins.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [row for row in map(json.loads, lines) if is_held_out(row["id"]) == held_out]
+    return [telling for row in rows for telling in labelled(row)]
 
 
 def load_metrics(folder: Path, file: Path, data: Path, halves: bool = False) -> dict[str, float]:

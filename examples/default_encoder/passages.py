@@ -9,6 +9,7 @@ prints how many passages there are, and how far two judgements of the same passa
 
 import hashlib
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from statistics import mean
@@ -19,6 +20,8 @@ MARKS = Path(__file__).parent / "prose_marks.jsonl"
 TEXTS = Path(__file__).parent / "prose_texts.jsonl"
 """Texts with their marks, written for training by a language model, in the public domain (CC0)."""
 READERS = 9
+PHRASE = 12
+"""Words that two texts share only if they are of the same work, such as one tale in two books."""
 
 
 def is_held_out(name: str) -> bool:
@@ -35,19 +38,30 @@ def read_marks() -> list[dict]:
 
 def judged_passages(data: Path, held_out: bool) -> list[dict[str, list]]:
     """The passages as `story`, with the share of readers for each sentence as `labels`. Those of
-    every second work of `fairytaleqa.jsonl` are held out, to choose settings by. Ends the program
-    if a text is not the one that was read.
+    every second work of `fairytaleqa.jsonl` are held out, to choose settings by; other works that
+    share text with them are left out. Ends the program if a text is not the one that was read.
     """
     works: dict[Path, dict] = {}
-    passages = []
+    kept, held = [], []
     for marked in read_marks():
         story = marked["story"] if "story" in marked else _text(marked, data, works)
+        passage = {"story": story, "labels": [mark / READERS for mark in marked["marks"]]}
         tale = marked.get("file") == "fairytaleqa.jsonl"
-        if held_out == (tale and is_held_out(marked["id"])):
-            passages.append(
-                {"story": story, "labels": [mark / READERS for mark in marked["marks"]]}
-            )
-    return passages
+        if tale and is_held_out(marked["id"]):
+            held.append(passage)
+        else:
+            kept.append((marked.get("id", ""), passage))
+    if held_out:
+        return held
+    phrases = set().union(*(_phrases(passage["story"]) for passage in held))
+    known = {name for name, passage in kept if _phrases(passage["story"]) & phrases}
+    return [passage for name, passage in kept if name not in known]
+
+
+def _phrases(story: list[str]) -> set[tuple[str, ...]]:
+    """All sequences of `PHRASE` words."""
+    words = re.findall(r"\w+", " ".join(story).lower())
+    return {tuple(words[i : i + PHRASE]) for i in range(len(words) - PHRASE + 1)}
 
 
 def _text(marked: dict, data: Path, works: dict[Path, dict]) -> list[str]:

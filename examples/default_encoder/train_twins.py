@@ -21,6 +21,7 @@ import json
 import random
 from pathlib import Path
 
+import torch
 from averaging import mean_of_weights, save_small
 from datasets import Dataset
 from measuring import TWINS_NOTES, check_data, heading, load_metrics, row, write_card
@@ -52,6 +53,7 @@ SETTINGS = {
     "per_device_train_batch_size": 32,
     "window_batch_size": 8,
     "bf16": True,
+    "use_cpu": not torch.cuda.is_available(),
 }
 
 
@@ -150,7 +152,7 @@ def main() -> None:
     lines.append(row("**mean of these over seeds: this encoder**", [measured]))
     table = "\n".join(lines)
     print(table)
-    settings = ", ".join(f"{name} {value}" for name, value in SETTINGS.items())
+    settings = ", ".join(f"{k} {value}" for k, value in SETTINGS.items() if k != "use_cpu")
     write_card(
         final,
         "twins_encoder.yaml",

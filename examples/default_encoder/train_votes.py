@@ -1,21 +1,27 @@
-"""Train the default encoder: the encoder of twins learns to rank sentences as readers do.
+"""Train the default encoder: it learns to rank sentences as readers do, in two stages.
 
     python examples/default_encoder/train_votes.py DATA --base runs/twins/encoder --out runs/votes
+    python examples/default_encoder/train_votes.py DATA --stage one-pass --base runs/votes/encoder \\
+        --out runs/one-pass
 
 Most training data are in the package: stories, their distractors, everyday stories and prose with
 votes that a language model judged, synopses with the turning points that their writer intended, and
-narrative twins, which keep plots apart. `prose_marks.jsonl` has marks of the same kind for passages
-of public-domain tales, of film plots (CC BY-SA) and of summaries (CC BY), whose text is in DATA.
-Each batch is of one data set. Only summarization learns from all stories; a part of them trains all
-four operations, which need seven times the text. The encoder has the mean of the weights of three
-seeds and of the encoder of twins.
+narrative twins, which keep plots apart. `prose_texts.jsonl` has texts with marks of the same kind,
+and `prose_marks.jsonl` marks for passages of public-domain tales, of film plots (CC BY-SA) and of
+summaries (CC BY), whose text is in DATA.
+
+Each batch is of one data set. In the first stage, scores are exact: summarization learns from all
+stories, and a part of them trains all four operations, which need seven times the text. In the
+second, most batches train summarization in one pass, which reads each text once, so passages of up
+to 50 sentences are affordable. The encoder of a stage has the mean of the weights of three seeds
+and of the encoder that it started from.
 
 DATA is a folder of research data that can't be redistributed: `fairytaleqa.jsonl`,
 `folktale_twins.jsonl`, `retellings_wiki.jsonl`, `squality_plot_twins.jsonl` and
 `wiki_film_plots.jsonl`, and for evaluation `roc_val.json` and `tripod_train.json` with human
 labels. Stories of ROCStories are measured in halves, by a hash of their ids: the first was used to
 choose the settings, the second was not. Finished runs are not repeated. A seed takes 23 minutes on
-two slow CPU cores.
+two slow CPU cores, by either stage.
 """
 
 import argparse
@@ -23,11 +29,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
 from averaging import mean_of_weights, save_small
 from datasets import Dataset, concatenate_datasets
 from measuring import (
     COLUMNS,
     HALVES_NOTES,
+    ONE_PASS,
     PROSE,
     check_data,
     heading,
@@ -51,22 +59,36 @@ WEIGHTS = {"summarization": 1.0, "deletion": 1.0, "shifting": 0.5, "disruption":
 """The weight of each operation, where all are trained."""
 MAX_SHIFTS = 2
 LONGEST = 14
-"""Maximum number of sentences of a judged passage. Two in three passages of `prose_marks.jsonl` are
-longer; the encoder was trained before they were judged."""
+"""Maximum number of sentences of a passage for exact scores."""
 PROSE_TEMPERATURE = 0.2
 """Marks of prose are spread over more sentences than votes are."""
 ROWS = {
-    "operations": 480,
-    "votes": 2_400,
-    "prose": 576,
-    "turning points": 96,
-    "twins": 400,
-    "window twins": 96,
+    "votes": {
+        "operations": 480,
+        "votes": 2_400,
+        "prose": 576,
+        "turning points": 96,
+        "twins": 400,
+        "window twins": 96,
+    },
+    "one-pass": {
+        "operations": 160,
+        "votes": 1_200,
+        "prose": 160,
+        "turning points": 64,
+        "twins": 320,
+        "window twins": 96,
+        "one pass: votes": 3_200,
+        "one pass: prose": 1_280,
+        "one pass: turning points": 320,
+    },
 }
-"""Rows of each data set a seed."""
+"""By stage, rows of each data set a seed."""
+ENCODERS = {"votes": ("of twins", "with votes"), "one-pass": ("with votes", "in one pass too")}
+"""By stage, what the tables call the encoder it starts from, and those of its seeds."""
 BASE_PART = 1.0
-"""Part of the encoder of twins in the mean of the weights, in which each seed has one part. It
-gives back some of what votes cost: twins that are nearer than distractors, and disruption (Wortsman
+"""Part of the encoder that a stage starts from in the mean of the weights, in which each seed has
+one part. It gives back some of what votes cost: twins that are nearer than distractors (Wortsman
 et al., 2022, "Robust fine-tuning of zero-shot models")."""
 SETTINGS = {
     "learning_rate": 3e-5,
@@ -77,8 +99,9 @@ SETTINGS = {
 }
 
 
-def data_sets(data: Path, seed: int) -> dict[str, Dataset]:
-    """The training data of a seed."""
+def data_sets(stage: str, data: Path, seed: int) -> dict[str, Dataset]:
+    """The training data of a stage and seed."""
+    counts = ROWS[stage]
     everyday = load_story_salience(split="train", name="everyday")
     # As many of the other stories and their distractors, which turn on one changed event more than
     # people's stories do.
@@ -90,37 +113,57 @@ def data_sets(data: Path, seed: int) -> dict[str, Dataset]:
     prose = list(
         load_story_salience(split="train", name="prose").select_columns(["story", "labels"])
     )
-    prose += [row for row in judged_passages(data, held_out=False) if len(row["story"]) <= LONGEST]
+    prose += judged_passages(data, held_out=False)
+    short = [row for row in prose if len(row["story"]) <= LONGEST]
     synopses = load_window_twins(split="train").shuffle(seed)
     found = {
         "operations": votes,
-        "votes": votes.skip(ROWS["operations"]),
-        "prose": Dataset.from_list(prose).shuffle(seed),
+        "votes": votes.skip(counts["operations"]),
+        "prose": Dataset.from_list(short).shuffle(seed),
         "turning points": synopses.select_columns(["story", "turning_points"]),
         "twins": load_story_twins(split="train").shuffle(seed),
-        "window twins": synopses.skip(ROWS["turning points"]),
+        "window twins": synopses.skip(counts["turning points"]),
+        "one pass: votes": votes,
+        "one pass: prose": Dataset.from_list(prose).shuffle(seed),
+        "one pass: turning points": synopses.select_columns(["story", "turning_points"]),
     }
-    return {name: rows.take(min(len(rows), ROWS[name])) for name, rows in found.items()}
+    return {name: found[name].take(min(len(found[name]), rows)) for name, rows in counts.items()}
 
 
 def losses(model: Any) -> dict[str, SalienceLoss]:
     """The losses of the data sets with votes; twins have the default."""
     summarization = SalienceLoss(model, "summarization")
+    prose = {"operations": "summarization", "temperature": PROSE_TEMPERATURE}
+    in_one_pass = SalienceLoss(model, "summarization", approximate="one-pass")
     return {
         "operations": SalienceLoss(model, WEIGHTS, max_shifts=MAX_SHIFTS),
         "votes": summarization,
-        "prose": SalienceLoss(model, "summarization", PROSE_TEMPERATURE, across_windows=True),
+        "prose": SalienceLoss(model, **prose, across_windows=True),
         "turning points": summarization,
+        "one pass: votes": in_one_pass,
+        "one pass: prose": SalienceLoss(
+            model, **prose, across_windows=True, approximate="one-pass"
+        ),
+        "one pass: turning points": in_one_pass,
     }
 
 
-def train(base: str, seed: int, data: Path, out: Path) -> None:
-    """Train a seed and save its encoder."""
+def train(stage: str, base: str, seed: int, data: Path, out: Path) -> None:
+    """Train a stage with a seed and save its encoder."""
     model = trainable_encoder(base)
+    settings = SETTINGS
+    if stage == "one-pass":
+        settings = settings | {"bf16": True, "use_cpu": not torch.cuda.is_available()}
+        for module in model.modules():
+            # Dropout of attention weights doubles the time of long texts on a CPU.
+            if type(module).__name__.endswith("SelfAttention"):
+                module.dropout.p = 0.0
     arguments = NarrativeTwinsTrainingArguments(
-        str(out), seed=seed, logging_steps=10, save_strategy="no", report_to="none", **SETTINGS
+        str(out), seed=seed, logging_steps=10, save_strategy="no", report_to="none", **settings
     )
-    NarrativeTwinsTrainer(model, arguments, data_sets(data, seed), loss=losses(model)).train()
+    rows = data_sets(stage, data, seed)
+    loss = {name: value for name, value in losses(model).items() if name in rows}
+    NarrativeTwinsTrainer(model, arguments, rows, loss=loss).train()
     StoryEncoder.from_sentence_transformer(model).save_pretrained(out / "encoder")
 
 
@@ -129,6 +172,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", type=Path, help="folder of the research data")
+    parser.add_argument("--stage", choices=ROWS, default="votes")
     parser.add_argument(
         "--base", required=True, help="the encoder to start from, a folder or Hub id"
     )
@@ -149,39 +193,42 @@ def main() -> None:
     for seed, folder in zip(arguments.seeds, folders, strict=True):
         if not (folder / "modules.json").exists():
             start = time.monotonic()
-            train(arguments.base, seed, data, folder.parent)
+            train(arguments.stage, arguments.base, seed, data, folder.parent)
             print(f"seed {seed}: {(time.monotonic() - start) / 60:.0f} minutes", flush=True)
     final = out / "encoder"
     save_small(
         mean_of_weights([*folders, Path(arguments.base)], [1] * len(folders) + [BASE_PART]), final
     )
-    report(arguments.base, folders, final, data, arguments.seeds)
+    report(arguments.stage, arguments.base, folders, final, data, arguments.seeds)
 
 
-def report(base: str, folders: list[Path], final: Path, data: Path, seeds: list[int]) -> None:
-    """Measure the encoders, print a table for each half of the stories and write the model card."""
+def report(
+    stage: str, base: str, folders: list[Path], final: Path, data: Path, seeds: list[int]
+) -> None:
+    """Measure the encoders, print tables for each half of the stories, exact scores and those in
+    one pass, and write the model card."""
     out = final.parent
-    before = load_metrics(Path(base), out / "base.json", data, halves=True)
-    measured = [
-        load_metrics(folder, folder.parent / "figures.json", data, halves=True)
-        for folder in folders
-    ]
+    start, trained = ENCODERS[stage]
     after = load_metrics(final, out / "encoder.json", data, halves=True)
-    tables, columns = [], COLUMNS | PROSE
+    measured = {
+        start: [load_metrics(Path(base), out / "base.json", data, halves=True)],
+        f"{trained}, {len(seeds)} seeds": [
+            load_metrics(folder, folder.parent / "figures.json", data, halves=True)
+            for folder in folders
+        ],
+        "**mean of all these: this encoder**": [after],
+    }
+    tables = []
     for half, title in {
         "chosen": "Settings were chosen by these stories",
         "reported": "And not by these",
     }.items():
-        rows = [
-            row("of twins", [of_half(before, half)], columns),
-            row(
-                f"with votes, {len(seeds)} seeds",
-                [of_half(metrics, half) for metrics in measured],
-                columns,
-            ),
-            row("**mean of all these: this encoder**", [of_half(after, half)], columns),
-        ]
-        tables.append("\n".join([f"{title}:", "", *heading(columns), *rows]))
+        for form, columns in {"": COLUMNS | PROSE, ", in one pass": ONE_PASS}.items():
+            rows = [
+                row(name, [of_half(metrics, half) for metrics in found], columns)
+                for name, found in measured.items()
+            ]
+            tables.append("\n".join([f"{title}{form}:", "", *heading(columns), *rows]))
     table = "\n\n".join(tables)
     print(table)
     settings = ", ".join(f"{name} {value}" for name, value in SETTINGS.items())
