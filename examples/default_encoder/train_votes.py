@@ -86,7 +86,7 @@ ROWS = {
 """By stage, rows of each data set a seed."""
 ENCODERS = {"votes": ("of twins", "with votes"), "one-pass": ("with votes", "in one pass too")}
 """By stage, what the tables call the encoder it starts from, and those of its seeds."""
-BASE_PART = 1.0
+BASE_PART = {"votes": 1.0, "one-pass": 0.25}
 """Part of the encoder that a stage starts from in the mean of the weights, in which each seed has
 one part. It gives back some of what votes cost: twins that are nearer than distractors (Wortsman
 et al., 2022, "Robust fine-tuning of zero-shot models")."""
@@ -195,9 +195,10 @@ def main() -> None:
             start = time.monotonic()
             train(arguments.stage, arguments.base, seed, data, folder.parent)
             print(f"seed {seed}: {(time.monotonic() - start) / 60:.0f} minutes", flush=True)
+    part = BASE_PART[arguments.stage]
     final = out / "encoder"
     save_small(
-        mean_of_weights([*folders, Path(arguments.base)], [1] * len(folders) + [BASE_PART]), final
+        mean_of_weights([*folders, Path(arguments.base)], [1] * len(folders) + [part]), final
     )
     report(arguments.stage, arguments.base, folders, final, data, arguments.seeds)
 
