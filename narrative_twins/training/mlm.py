@@ -165,7 +165,7 @@ class MaskedLanguageModelTrainer(StoryTrainer):
         return self.encoder.model
 
     @property
-    def objective(self) -> str:
+    def objective_for_card(self) -> str:
         share = self.args.mlm_probability
         texts = "" if self.args.distractors else " of stories and twins, without distractors"
         return (

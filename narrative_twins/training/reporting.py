@@ -107,9 +107,9 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
         base_model=base,
         base_model_id=base_id,
         training_data="; ".join(described) or "none",
-        objective=f"{trainer.objective}; {state.global_step} steps of {args.train_batch_size} rows"
-        f" per process, {state.epoch or 0:.2g} epochs, learning rate {args.learning_rate:g}"
-        f" ({scheduler}), weight decay {args.weight_decay:g}",
+        objective=f"{trainer.objective_for_card}; {state.global_step} steps of"
+        f" {args.train_batch_size} rows per process, {state.epoch or 0:.2g} epochs, learning rate"
+        f" {args.learning_rate:g} ({scheduler}), weight decay {args.weight_decay:g}",
         windows=", ".join(dict.fromkeys(map(_windows, data.values()))) or "none",
         seeds=str(args.seed),
         figures=[

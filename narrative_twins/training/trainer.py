@@ -232,8 +232,9 @@ class StoryTrainer(Trainer):
 
     @property
     @abstractmethod
-    def objective(self) -> str:
-        """The objective and its settings, for the model card."""
+    def objective_for_card(self) -> str:
+        """The objective and its settings, for the model card. (`objective` is the value of a trial
+        of `hyperparameter_search`, which `transformers` sets.)"""
 
     @abstractmethod
     def set_objective(self) -> None:
@@ -492,7 +493,7 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         return self.model[0].auto_model
 
     @property
-    def objective(self) -> str:
+    def objective_for_card(self) -> str:
         described = []
         for name, loss in (self.loss if isinstance(self.loss, dict) else {"": self.loss}).items():
             settings = loss.get_config_dict() if hasattr(loss, "get_config_dict") else {}

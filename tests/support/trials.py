@@ -25,6 +25,8 @@ def backend(*trials):
             runs = []
             for number, params in enumerate(trials):
                 trial = SimpleNamespace(number=number, params=params)
+                # Each backend of transformers sets this attribute.
+                trainer.objective = None
                 trainer.train(resume_from_checkpoint=None, trial=trial)
                 runs.append(trainer_utils.BestRun(str(number), logged(trainer)[0], params))
             return runs

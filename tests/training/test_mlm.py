@@ -68,7 +68,7 @@ def test_without_distractors(bert_folder, tmp_path):
     story, twin = (tokenizer(" ".join(text))["input_ids"] for text in (STORY, TWIN))
     assert trainer.train_dataset["input_ids"][:] == [[story, twin], [story, twin], [story]]
     assert trainer.eval_dataset["input_ids"][:] == [[story, twin]]
-    assert "without distractors" in trainer.objective
+    assert "without distractors" in trainer.objective_for_card
 
 
 def test_fifteen_percent_of_tokens_are_masked(bert_folder, tmp_path):
