@@ -20,7 +20,7 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import SCORING_OPTIONS, ScoringOptions, checked_options
 from narrative_twins.salience.result import PlainResult, StorySalience
-from narrative_twins.stories.story import Story, StoryError, check_stories
+from narrative_twins.stories.story import Story, StoryError, check_stories, is_table, plain_row
 
 logger = logging.getLogger(__name__)
 
@@ -131,10 +131,12 @@ class SaliencePipeline(Pipeline):
 
     def __call__(self, inputs: Any, **options: Unpack[ScoringOptions]) -> Any:
         """Score one story, a list of stories or any other iterable of stories."""
+        if not isinstance(inputs, (str, Mapping, Story)):
+            inputs = plain_row(inputs)
         if isinstance(inputs, (str, Mapping, Story)):
             return super().__call__(inputs, **options)
         is_map_style = hasattr(inputs, "__getitem__") and not isinstance(inputs, Iterable)
-        if not is_map_style:
+        if not is_map_style or is_table(inputs):
             check_stories(inputs)
         _, scoring, _ = self._sanitize_parameters(**options)
         if self._batch_size is not None:  # of transformers, for all calls

@@ -130,7 +130,9 @@ class StoryScorer:
     def __call__(self, batch: Any) -> Any:
         """Score a batch, see the class. Raises a ValueError if it has no column of the stories."""
         is_table = isinstance(batch, pyarrow.Table)
-        columns = batch.to_pydict() if is_table else dict(batch)
+        # A table of polars iterates over its columns.
+        is_polars = hasattr(batch, "get_columns")
+        columns = batch.to_pydict() if is_table else batch.to_dict() if is_polars else dict(batch)
         if self.column is not None and self.column not in columns:
             raise ValueError(f"there is no column {self.column!r}; there are {', '.join(columns)}")
         if self.column is not None:

@@ -44,6 +44,11 @@ def export_encoder(encoder: StoryEncoder, folder: str | Path, backend: str = "on
         ValueError: the encoder does not run by torch, the backend is unknown, the folder has
             another encoder, or the exported model has other vectors than the encoder.
     """
+    if not isinstance(encoder, StoryEncoder):
+        raise TypeError(
+            f"encoder is {type(encoder).__name__}, not a StoryEncoder; load it:"
+            " StoryEncoder.from_pretrained(encoder)"
+        )
     if isinstance(encoder.model, PortableModel):
         raise ValueError(
             f"the encoder runs by {encoder.model.backend}; export the encoder that it was made from"

@@ -184,6 +184,13 @@ class StoryEncoder:
         transformer.checkpoint_settings = module_settings(model)
         return cls(transformer, model.tokenizer, **options)
 
+    def __repr__(self) -> str:
+        tokens = f"{self.context_tokens} tokens"
+        return (
+            f"<StoryEncoder {self.model.name_or_path}: {self.pooling} pooling, {tokens},"
+            f" {str(self.dtype).removeprefix('torch.')}, {self.device}>"
+        )
+
     def on_accelerator(self, number: int) -> StoryEncoder:
         """The encoder with its model moved to the accelerator of this number, modulo their count;
         the encoder itself if it is on a CPU."""

@@ -143,7 +143,11 @@ def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:
     if isinstance(encoder, StoryEncoder):
         return encoder
     if not isinstance(encoder, (str, Path, type(None))):
-        raise TypeError(f"an encoder is a StoryEncoder, a folder or a Hub id, not {encoder!r:.60}")
+        raise TypeError(
+            "an encoder is a StoryEncoder, a folder or a Hub id, not"
+            f" {type(encoder).__name__}; that of a SentenceTransformer is"
+            " StoryEncoder.from_sentence_transformer(model)"
+        )
     return StoryEncoder.from_pretrained(encoder)
 
 

@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -208,6 +209,7 @@ class StorySalience(Scored):
         """
         if not isinstance(data, Mapping):
             raise ValueError(f"this is not a result, but {type(data).__name__}")
+        data = _plain(data)
         for key in ("sentences", "spans", "windows", "scores"):
             if key not in data:
                 raise ValueError(f"this is not a result: it has no {key!r}; score the story first")
@@ -464,7 +466,12 @@ class PlainResult(dict[str, Any]):
     def __getattr__(self, name: str) -> Any:
         if name in _SHOWN:
             return getattr(self.salience, name)
-        raise AttributeError(f"a result has no attribute {name!r}")
+        hint = f"; it is a dict: result[{name!r}]" if name in self else ""
+        raise AttributeError(f"a result has no attribute {name!r}{hint}")
+
+    def copy(self) -> PlainResult:
+        """A shallow copy, with the methods and the index."""
+        return copy(self)
 
     def __dir__(self) -> Iterable[str]:
         return [*super().__dir__(), *_SHOWN]
@@ -483,6 +490,15 @@ def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
         if len(values) != count:
             raise ValueError(f"{len(values)} scores of {shown_value(name)} for {count} unit(s)")
     return {str(name): list(values) for name, values in scores.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and tensors, at any depth, as lists and numbers: a row of pandas or of `datasets` in
+    the format of numpy or torch has them in the place of lists."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _text_of(sentences: Any, spans: Any) -> str:

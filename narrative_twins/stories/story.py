@@ -33,6 +33,11 @@ AUTO_SINGLE = 10
 """`windows="auto"` makes a single window of up to this many sentences."""
 
 _COLUMN = "of a batch of rows pass a single column, such as batch['text'] or batch['story']"
+_CONTENTS = {"sentences", "story", "text"}
+_ROWS = (
+    "its rows: to_dict('records') of pandas, to_dicts() of polars, to_pylist() of pyarrow,"
+    " with_format(None) of a data set"
+)
 _DECODE = "decode them: data.decode('utf-8')"
 _EMPTY = "the story is empty; give it at least one sentence"
 _REPR = reprlib.Repr()
@@ -126,10 +131,13 @@ class Story:
             assert story.windows == ((0, 2), (2, 4))
             ```
         """
+        source = plain_row(source)
         if isinstance(source, Story):
             return source
         if isinstance(source, StoryError):
             raise source
+        if is_table(source):
+            raise StoryError(f"a story is not a table, {type(source).__name__}; pass {_ROWS}")
         story_id: str | int | None = None
         text: str | Book | None = None
         if isinstance(source, Mapping):
@@ -152,20 +160,32 @@ class Story:
         return cls(tuple(sentences), text, tuple(spans), ranges, story_id)
 
 
+def plain_row(source: Any) -> Any:
+    """A row of a table as a mapping: a named tuple, or a row of pandas or of a database that has a
+    column of stories; a cell of pyarrow as its value. Anything else is returned as it is."""
+    if hasattr(source, "as_py"):
+        return source.as_py()
+    if hasattr(source, "_asdict"):
+        return source._asdict()
+    if isinstance(source, Mapping) or is_table(source):
+        return source
+    keys = source.keys() if hasattr(source, "keys") else ()
+    return {key: source[key] for key in keys} if _CONTENTS & set(keys) else source
+
+
 def check_stories(stories: Any) -> None:
     """Raise a `TypeError` for input that is a single story or can't contain stories."""
     if isinstance(stories, bytes):
         raise TypeError(f"expected a story or several stories, not bytes; {_DECODE}")
-    if isinstance(stories, (str, Mapping, Story)):
+    if isinstance(plain_row(stories), (str, Mapping, Story)):
         raise TypeError("expected several stories, not a single one; put it in a list: [story]")
     if getattr(stories, "batch_sampler", None) is not None:
         raise TypeError(
             "a DataLoader has batches of stories, not stories; pass its data set, loader.dataset"
         )
-    if hasattr(stories, "columns") and hasattr(stories, "to_dict"):
+    if is_table(stories):
         raise TypeError(
-            "a table is not a list of stories; pass a column, table['text'], or"
-            " table.to_dict('records')"
+            f"a table is not a list of stories; pass a column, table['text'], or {_ROWS}"
         )
     if not isinstance(stories, Iterable):
         raise TypeError(f"expected a story or several stories, not {type(stories).__name__}")
@@ -335,6 +355,11 @@ def _locate(sentences: Sequence[str], text: str) -> list[Span]:
         end = start + len(sentence)
         spans.append((start, end))
     return spans
+
+
+def is_table(value: Any) -> bool:
+    """Whether `value` is a table of pandas, polars or pyarrow."""
+    return hasattr(value, "columns") and (hasattr(value, "to_dict") or hasattr(value, "to_pylist"))
 
 
 def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:

@@ -74,6 +74,16 @@ def checked_rows(data: Any, name: str, skipped: Collection[str] = ()) -> tuple[A
     return data, twinless
 
 
+def checked_tokens(tokens: StoryTokenizer) -> StoryTokenizer:
+    """The tokenizer of a collator; a TypeError if it is another one, such as that of the model."""
+    if not isinstance(tokens, StoryTokenizer):
+        raise TypeError(
+            f"tokens is {type(tokens).__name__}, but must be that of a StoryEncoder:"
+            " StoryEncoder.from_sentence_transformer(model).tokenizer"
+        )
+    return tokens
+
+
 class TwinsCollator:
     """Collates rows of narrative twins, in the format of `narrative_twins.data`, into a batch.
 
@@ -110,7 +120,7 @@ class TwinsCollator:
     ) -> None:
         if twins not in ("narrative", "dropout"):
             raise ValueError(f"twins={twins!r} is unknown; use 'narrative' or 'dropout'")
-        self.tokens = tokens
+        self.tokens = checked_tokens(tokens)
         self.twins = twins
         self.distractors = distractors
         self.seed = seed

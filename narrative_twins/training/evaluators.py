@@ -141,6 +141,12 @@ class SalienceEvaluator(StoryEvaluator):
         self.approximate = approximate
         self.operations = resolve_operations(operations, one_pass=approximate is not None)
         self.progress = progress
+        for row in self.rows:
+            if not isinstance(row, Mapping):
+                raise TypeError(
+                    f"a row is {type(row).__name__}, not a mapping; pass rows, for example from"
+                    " load_story_salience"
+                )
         first = self.rows[0] if self.rows else {}
         kinds: tuple[str, ...] = ("counts", "labels")
         self.has_points = all(first.get(kind) is None for kind in kinds)

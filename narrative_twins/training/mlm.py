@@ -119,6 +119,11 @@ class MaskedLanguageModelTrainer(StoryTrainer):
             first = self.call_model_init()
         elif not isinstance(model, torch.nn.Module):
             first = masked_language_model(model)
+        if not hasattr(first, "base_model"):
+            raise TypeError(
+                f"model is {type(first).__name__}, not a masked language model of transformers;"
+                " pass the folder or Hub id of an encoder"
+            )
         check_precision(first)
         tokenizer = processing_class or AutoTokenizer.from_pretrained(
             first.name_or_path, trust_remote_code=False

@@ -19,7 +19,7 @@ from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.options import SCORING_OPTIONS, Approximation
 from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans
 from narrative_twins.stories.story import Story, Window
-from narrative_twins.training.batches import flat_text, named, padded_texts
+from narrative_twins.training.batches import checked_tokens, flat_text, named, padded_texts
 from narrative_twins.training.losses import WindowLoss
 
 logger = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class JudgedStoriesCollator:
         across_windows: bool = False,
         approximate: Approximation | None = None,
     ) -> None:
-        self.tokens = tokens
+        self.tokens = checked_tokens(tokens)
         self.across_windows = across_windows
         self.operations = resolve_operations(operations, one_pass=approximate is not None)
         self.plans = exact_plans if approximate is None else one_pass_plans

@@ -480,6 +480,11 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
             )
 
     def _check_model(self, model: Any, args: NarrativeTwinsTrainingArguments) -> None:
+        if not hasattr(model, "parameters"):
+            raise TypeError(
+                f"model is {type(model).__name__}, not a SentenceTransformer; load it:"
+                " trainable_encoder(model)"
+            )
         check_precision(model)
         reason = "twins='dropout'" if args.twins == "dropout" else self._twinless
         if reason is not None and not has_dropout(model[0].auto_model.config):

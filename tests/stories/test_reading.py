@@ -148,6 +148,15 @@ def test_unreadable_files_are_reported_and_skipped(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("start", "kind"), [(b"PAR1\x15\x80", "Parquet"), (b"PK\x03\x04\xff", "a zip archive")]
+)
+def test_a_file_that_is_no_text_is_named(tmp_path, start, kind):
+    (tmp_path / "s.txt").write_bytes(start)
+    (bad,) = read_stories([str(tmp_path / "s.txt")])
+    assert bad.problem.startswith(f"is {kind}") and "under this name" in bad.problem
+
+
+@pytest.mark.parametrize(
     ("data", "contents"),
     [
         (b'\xef\xbb\xbf{"text": "A b."}\n{"text": "C d."}\n', [{"text": "A b."}, {"text": "C d."}]),

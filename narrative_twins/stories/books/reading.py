@@ -142,11 +142,23 @@ def format_of(name: str) -> str:
     return next((key for key, form in BOOK_FORMATS.items() if suffix in form.suffixes), "text")
 
 
+_OTHER_FILES = {
+    b"PAR1": "Parquet",
+    b"%PDF-": "PDF",
+    b"PK\x03\x04": "a zip archive, such as EPUB or Word",
+    b"\x1f\x8b": "gzip",
+}
+"""The first bytes of files that may be taken for text."""
+
+
 def decode(data: bytes) -> str:
     """The text of a file in UTF-8; raises a `ValueError` if it is none."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        for start, kind in _OTHER_FILES.items():
+            if data.startswith(start):
+                raise ValueError(f"is {kind}, which is not read here under this name") from None
         where = f"byte {error.start} (0x{data[error.start]:02x})"
         likely = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "WINDOWS-1252"
         raise ValueError(

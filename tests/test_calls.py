@@ -1,0 +1,159 @@
+"""Calls as users of pandas, polars, pyarrow, sentence-transformers and databases write them: rows of
+tables as stories, rows of saved scores as results, and errors that say what to pass instead."""
+
+from __future__ import annotations
+
+import copy
+import sqlite3
+from collections import namedtuple
+
+import pandas
+import pyarrow
+import pytest
+from datasets import Dataset
+from transformers import pipeline
+
+from narrative_twins import (
+    MaskedLanguageModelTrainer,
+    NarrativeTwinsLoss,
+    NarrativeTwinsTrainer,
+    SalienceEvaluator,
+    SalienceLoss,
+    Story,
+    StoryEncoder,
+    StoryError,
+    StorySalience,
+    StoryScorer,
+    TwinsCollator,
+    export_encoder,
+    score_stories,
+)
+
+from support.models import trainable
+
+TEXTS = ["Nadia ran. It rained. She fell.", "It was dark. A gull cried."]
+COLUMNS = {"id": ["a", "b"], "text": TEXTS}
+SENTENCES = [("Nadia ran.", "It rained.", "She fell."), ("It was dark.", "A gull cried.")]
+
+
+@pytest.fixture
+def salience(bert_folder):
+    return pipeline("narrative-salience", model=bert_folder, operations="deletion")
+
+
+def database_rows():
+    connection = sqlite3.connect(":memory:")
+    connection.row_factory = sqlite3.Row
+    connection.execute("create table stories (id, text)")
+    connection.executemany("insert into stories values (?, ?)", zip(*COLUMNS.values(), strict=True))
+    rows = connection.execute("select * from stories").fetchall()
+    connection.close()
+    return rows
+
+
+ROWS = {
+    "rows of pandas": lambda: [row for _, row in pandas.DataFrame(COLUMNS).iterrows()],
+    "named tuples of pandas": lambda: list(pandas.DataFrame(COLUMNS).itertuples()),
+    "named tuples": lambda: list(map(namedtuple("Row", COLUMNS), *COLUMNS.values())),
+    "rows of a database": database_rows,
+    "structs of pyarrow": lambda: list(pyarrow.table(COLUMNS).to_struct_array()),
+}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_a_row_of_a_table_is_a_story_with_its_id(kind):
+    stories = [Story.parse(row) for row in ROWS[kind]()]
+    assert [(story.id, story.sentences) for story in stories] == [
+        ("a", SENTENCES[0]),
+        ("b", SENTENCES[1]),
+    ]
+
+
+def test_a_pipeline_takes_one_row_or_cells(salience):
+    table = pandas.DataFrame(COLUMNS)
+    assert salience(table.iloc[1])["id"] == salience(next(table[1:].itertuples()))["id"] == "b"
+    cells = list(salience(pyarrow.array(TEXTS)))
+    assert [result["sentences"] for result in cells] == [list(found) for found in SENTENCES]
+    # A column of sentences is the sentences of a story.
+    assert Story.parse(pandas.Series(SENTENCES[0])).sentences == SENTENCES[0]
+
+
+def test_tables_are_refused_with_what_to_pass(salience):
+    rows = Dataset.from_dict(COLUMNS)
+    for kind in ("pandas", "arrow"):
+        with pytest.raises(
+            StoryError, match=r"story 1: a story is not a table.*with_format\(None\)"
+        ):
+            list(salience(rows.with_format(kind)))
+    for table in (pandas.DataFrame(COLUMNS), pyarrow.table(COLUMNS)):
+        with pytest.raises(TypeError, match=r"pass a column, .*to_pylist\(\) of pyarrow"):
+            salience(table)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch", "pandas", None])
+def test_a_row_of_saved_scores_is_a_result(salience, kind, tmp_path):
+    expected = salience(TEXTS)
+    if kind == "pandas":
+        pandas.DataFrame(expected).to_parquet(tmp_path / "scores.parquet")
+        rows = pandas.read_parquet(tmp_path / "scores.parquet").to_dict("records")
+    else:
+        rows = list(Dataset.from_list(expected).with_format(kind))
+    for row, result in zip(rows, expected, strict=True):
+        found = StorySalience.from_dict(row)
+        assert found.story == result.salience.story
+        assert found.scores["deletion"] == pytest.approx(result["scores"]["deletion"], abs=1e-6)
+        assert type(found.context_tokens) is int
+
+
+def test_a_copy_of_a_result_keeps_its_methods(salience):
+    _, result = salience(TEXTS)
+    for copied in (result.copy(), copy.copy(result)):
+        assert copied == result and copied is not result
+        assert copied.index == 1 and copied.rank() == result.rank()
+    with pytest.raises(AttributeError, match=r"no attribute 'scores'; it is a dict: result\['sc"):
+        _ = result.scores
+
+
+class PolarsLike:
+    """A table that iterates over its columns, as polars does."""
+
+    def get_columns(self):
+        return list(COLUMNS.values())
+
+    def __iter__(self):
+        return iter(COLUMNS.values())
+
+    def to_dict(self):
+        return dict(COLUMNS)
+
+
+def test_a_scorer_takes_tables_of_pandas_and_polars(bert_folder):
+    scorer = StoryScorer(bert_folder, column="text", operations="deletion")
+    expected = scorer(COLUMNS)["scores"]
+    assert scorer(pandas.DataFrame(COLUMNS))["scores"] == expected
+    assert scorer(PolarsLike())["scores"] == expected
+
+
+def test_other_encoders_and_tokenizers_are_refused_with_what_to_pass(bert_folder, tmp_path):
+    model = trainable()
+    advice = r"StoryEncoder\.from_sentence_transformer\(model\)"
+    with pytest.raises(TypeError, match=advice):
+        score_stories(TEXTS, model)
+    for collator in (TwinsCollator, SalienceLoss(model, "deletion").collator):
+        with pytest.raises(TypeError, match=rf"tokens is \w+, .*{advice}\.tokenizer"):
+            collator(model.tokenizer)
+    with pytest.raises(TypeError, match=r"encoder is str, .*StoryEncoder\.from_pretrained"):
+        export_encoder(bert_folder, tmp_path)
+    with pytest.raises(TypeError, match=r"model is str, .*trainable_encoder\(model\)"):
+        NarrativeTwinsTrainer(bert_folder)
+    with pytest.raises(TypeError, match="model is SentenceTransformer, .*pass the folder or Hub"):
+        MaskedLanguageModelTrainer(model)
+    with pytest.raises(TypeError, match="a row is str, .*load_story_salience"):
+        SalienceEvaluator("stories")
+    tokens = StoryEncoder.from_sentence_transformer(model).tokenizer
+    assert TwinsCollator(tokens).tokens is tokens and NarrativeTwinsLoss(model)
+
+
+def test_an_encoder_shows_what_it_is(bert_folder):
+    shown = repr(StoryEncoder.from_pretrained(bert_folder, device="cpu", dtype="float32"))
+    assert shown == f"<StoryEncoder {bert_folder}: mean pooling, 512 tokens, float32, cpu>"
