@@ -92,6 +92,8 @@ def _headings_for_labels(blocks: Sequence[Block]) -> list[Block]:
     may also show that the next paragraphs are a heading."""
     found: list[Block] = []
     labels: list[Block] = []
+    # Once for each block, which many labels may be compared with.
+    words = [block.words for block in blocks] if any(b.kind == "label" for b in blocks) else []
     before: str | None = None  # the kind of the last block that is neither blank nor a break
     skipped = 0  # blocks before this one are in a heading
     for at, block in enumerate(blocks):
@@ -100,7 +102,7 @@ def _headings_for_labels(blocks: Sequence[Block]) -> list[Block]:
             continue
         has_text = block.kind not in ("blank", "break")
         if labels and has_text:
-            stop = _stop_of_heading(blocks, at, labels[-1])
+            stop = _stop_of_heading(blocks, words, at, labels[-1])
             if stop > at:
                 heading = tuple(line for part in blocks[at:stop] for line in part.lines)
                 labels[-1] = labels[-1]._replace(lines=heading)
@@ -115,12 +117,14 @@ def _headings_for_labels(blocks: Sequence[Block]) -> list[Block]:
     return found
 
 
-def _stop_of_heading(blocks: Sequence[Block], at: int, label: Block) -> int:
+def _stop_of_heading(
+    blocks: Sequence[Block], words_of: Sequence[str], at: int, label: Block
+) -> int:
     """The end of the paragraphs from `at` that are the words of the label; `at` if they are
-    others."""
+    others. `words_of` has the words of each block."""
     expected, compared, stop = label.words, 0, at
     while stop < len(blocks) and blocks[stop].kind == "paragraph":
-        words = blocks[stop].words
+        words = words_of[stop]
         if not words or not expected.startswith(words, compared):
             break
         compared += len(words)

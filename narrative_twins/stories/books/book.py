@@ -3,7 +3,6 @@ character spans; and how a book is made of the parts that a reader finds in a fi
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -157,8 +156,8 @@ def is_verse(lines: Sequence[str], width: int | None = None) -> bool:
 
 def printable_name(name: str) -> str:
     """A file name for messages: not all are valid text, and terminals obey control characters."""
-    text = os.fsencode(name).decode("utf-8", "replace")
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
+    # Bytes that are not UTF-8 are lone surrogates here, which are not printable.
+    return "".join(char if char.isprintable() else "\ufffd" for char in name)
 
 
 def wrap_width(lengths: Iterable[int]) -> int:

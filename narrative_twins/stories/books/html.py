@@ -59,10 +59,19 @@ _DECLARED = re.compile(
     rb"<(?:\?xml|meta)\b[^>]{0,400}?(?:encoding|charset)\s*=\s*[\"']?\s*([\w.:-]{1,40})",
     re.IGNORECASE,
 )
+# Byte order marks and, without one, a tag; those of UTF-32 first, since one begins as UTF-16.
+_BEGINNINGS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+    **{"<".encode(name): name for name in ("utf-32-le", "utf-32-be")},
+    **{"<".encode(name): name for name in ("utf-16-le", "utf-16-be")},
+}
 _HEAD = 1024  # bytes in which a page names its encoding
 # Other codecs of Python are not for files, and some are slow.
 _ENCODINGS = re.compile(
-    r"utf-8|utf-16(?:-[lb]e)?|cp125\d|cp874|cp932|cp949|iso8859-\d+|shift_jis|euc_jp|iso2022_jp|euc_kr|"
+    r"utf-8|utf-(?:16|32)(?:-[lb]e)?|cp125\d|cp874|cp932|cp949|iso8859-\d+|shift_jis|euc_jp|iso2022_jp|euc_kr|"
     r"gb2312|gbk|gb18030|big5|koi8-[ru]|mac-(?:roman|cyrillic)"
 )
 _ENTITY = re.compile(r"&([^\s#&;<>]{1,32});")
@@ -312,8 +321,8 @@ def _checked(data: bytes) -> str:
 
 
 def _decoded(data: bytes) -> str:
-    name = "utf-16"
-    if not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    name = next((name for begin, name in _BEGINNINGS.items() if data.startswith(begin)), "")
+    if not name:
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:

@@ -4,6 +4,7 @@ too."""
 
 from __future__ import annotations
 
+import codecs
 import cProfile
 import io
 import pstats
@@ -20,6 +21,7 @@ from narrative_twins import StoryError
 from narrative_twins.stories.books import archive as archives
 from narrative_twins.stories.books import html as markup
 from narrative_twins.stories.books import reading as books
+from narrative_twins.stories.books.bounded import read_bounded
 from narrative_twins.stories.books.reading import book_of, read_book
 
 from support.books import WRITERS, WrittenChapter, archive, docx, epub, word_paragraph, xhtml
@@ -353,3 +355,26 @@ def test_damaged_files_are_read_or_reported(name, changes, cut):
             assert str(error)
         else:
             assert all(book.text[slice(*span)].strip() for span in book.paragraphs)
+
+
+@pytest.mark.parametrize("encoding", ["utf-32", "utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be"])
+def test_wide_encodings_with_and_without_a_mark(encoding):
+    assert book_of("a.html", "<p>Über.</p>".encode(encoding)).text == "Über."
+    marks = {"utf-32-be": codecs.BOM_UTF32_BE, "utf-32-le": codecs.BOM_UTF32_LE}
+    data = marks.get(encoding, b"") + "<p>Über.</p>".encode(encoding)
+    assert book_of("a.html", data).text == "Über."
+
+
+def test_a_book_is_read_in_a_process_that_can_be_ended():
+    expected = book_of("a.epub", GOOD)
+    assert read_bounded("a.epub", GOOD, lambda: None) == (expected, 1)
+    with pytest.raises(ValueError, match="has no text of a story"):
+        read_bounded("a.txt", b"", lambda: None)
+    with pytest.raises(ValueError, match="takes more than 0 seconds to be read"):
+        read_bounded("a.epub", GOOD, lambda: None, seconds=0)
+
+    def cancel() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        read_bounded("a.epub", GOOD, cancel)

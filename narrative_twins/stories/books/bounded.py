@@ -1,0 +1,107 @@
+"""Books from strangers, read in a process of their own: it has a limit of time and of memory, and
+can be ended at any moment."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from narrative_twins.stories.books.book import Book, Chapter
+from narrative_twins.stories.books.reading import book_of, book_sentences
+
+SECONDS = 60.0
+"""The time that reading a book may take. A long novel takes some seconds."""
+MEMORY = 2_000_000_000
+"""Bytes that the process may have, code included."""
+_PAUSE = 0.1  # seconds between two questions whether the visitor still waits
+_TOO_LARGE = "needs too much memory to be read; use the command `narrative-twins book`"
+
+
+class ReadBook(NamedTuple):
+    """A book, and the number of its sentences."""
+
+    book: Book
+    sentences: int
+
+
+def read_bounded(
+    name: str, data: bytes, check: Callable[[], None], seconds: float = SECONDS
+) -> ReadBook:
+    """Read the content of a file called `name`, see `book_of`, in a process.
+
+    Args:
+        name, data: see `book_of`.
+        check: called several times a second; if it raises an exception, the process is ended.
+        seconds: the time after which the process is ended.
+
+    Raises:
+        ValueError: the book can't be read within the limits; what is wrong with it.
+    """
+    deadline = time.monotonic() + seconds
+    # In a session of its own, as Ctrl-C is for this process, which ends it.
+    with subprocess.Popen(
+        [sys.executable, "-m", "narrative_twins.stories.books.bounded", name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        try:
+            content: bytes | None = data
+            while True:
+                try:
+                    found, _ = process.communicate(content, timeout=_PAUSE)
+                    break
+                except subprocess.TimeoutExpired:
+                    content = None  # what was given is still sent
+                check()
+                if time.monotonic() > deadline:
+                    raise ValueError(
+                        f"takes more than {seconds:.0f} seconds to be read; use the command"
+                        " `narrative-twins book`"
+                    )
+        finally:
+            process.kill()
+    if process.returncode:
+        raise ValueError(_TOO_LARGE)
+    return _parsed(found)
+
+
+def _parsed(answer: bytes) -> ReadBook:
+    values = json.loads(answer)
+    if problem := values.get("problem"):
+        raise ValueError(problem)
+    chapters = tuple(
+        Chapter(heading and tuple(heading), tuple(map(tuple, paragraphs)), frozenset(breaks))
+        for heading, paragraphs, breaks in values["chapters"]
+    )
+    return ReadBook(Book(values["text"], chapters, values["title"]), values["sentences"])
+
+
+def _read(name: str, data: bytes) -> dict[str, object]:
+    try:
+        book = book_of(name, data)
+        count = len(book_sentences(book))
+    except MemoryError:
+        return {"problem": _TOO_LARGE}
+    except (ValueError, RecursionError) as error:
+        return {"problem": str(error)}
+    chapters = [(heading, spans, sorted(breaks)) for heading, spans, breaks in book.chapters]
+    return {"text": book.text, "title": book.title, "chapters": chapters, "sentences": count}
+
+
+def main() -> None:
+    """Read the book on standard input, whose name is the argument, and print it as JSON."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS) + 1))
+    print(json.dumps(_read(sys.argv[1], sys.stdin.buffer.read())))
+
+
+if __name__ == "__main__":
+    main()
