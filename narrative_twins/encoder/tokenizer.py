@@ -20,6 +20,11 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 _ANCHOR = "a"
 """A text to put before a sentence, whose token ids may differ from those at the start of a text."""
+PIECE = 50_000
+"""Characters that are tokenized at once."""
+MAX_STORY = 8_000_000
+"""Characters of a story; four times a long novel. A book may have more, as its chapters are scored
+by themselves."""
 _LINE_BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
@@ -90,6 +95,17 @@ class StoryTokenizer:
         )
         return [np.asarray(row, np.int32) for row in rows["input_ids"]]
 
+    def ids_in_pieces(self, text: str, later: bool = False) -> Ids:
+        """Token ids of a text of any length, at its start or `later` in one, tokenized in pieces of
+        `PIECE` characters, which end at a space if there is one near: a tokenizer needs a kilobyte
+        for each character."""
+        rows: list[Ids] = []
+        for piece in _pieces(text):
+            before = later or bool(rows)
+            row = self.ids([f"{_ANCHOR} {piece}" if before else piece])[0]
+            rows.append(row[len(self.ids([_ANCHOR])[0]) :] if before else row)
+        return np.concatenate(rows)
+
     def texts(self, sentences: Sequence[str]) -> list[str]:
         """Sentences prepared for tokenization: line breaks are replaced by spaces, and text is
         lowercased if set."""
@@ -108,6 +124,10 @@ class StoryTokenizer:
                 " tokenizer"
             )
         text = " ".join(texts)
+        if len(text) > PIECE:
+            rows = [self.ids_in_pieces(part, later=i > 0) for i, part in enumerate(texts)]
+            owners_of = np.arange(len(texts), dtype=np.int32)
+            return np.concatenate(rows), np.repeat(owners_of, [len(row) for row in rows])
         encoding = self.tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
@@ -126,8 +146,35 @@ class StoryTokenizer:
         return np.asarray(encoding["input_ids"], np.int32), np.asarray(owners, np.int32)
 
     def tokenize(self, sentences: Sequence[str]) -> TokenizedStory:
-        """Tokenize a story; raises StoryError if a sentence has no tokens."""
+        """Tokenize a story; raises StoryError if a sentence has no tokens, or the story has more
+        than `MAX_STORY` characters."""
         texts = self.texts(sentences)
+        if (length := sum(map(len, texts))) > MAX_STORY:
+            raise StoryError(
+                f"the story has {length:,} characters, more than the limit of {MAX_STORY:,}; divide"
+                " it into stories, or score it as a book"
+            )
+        first: list[Ids] = []
+        later: list[Ids] = []
+        exact = self._splits_at_spaces
+        for lo, hi in _runs(texts):
+            # The first sentence of a run is also the last one of the run before it.
+            found, after, is_exact = self._run(texts[lo:hi])
+            first += found[len(first) - lo :]
+            later += after[len(later) - lo :]
+            exact = exact and is_exact
+        for i, text in enumerate(texts):
+            if not len(first[i]):
+                raise StoryError(
+                    f"sentence {i} ({text[:40]!r}) has no tokens for this encoder; remove it"
+                )
+        return TokenizedStory(self, texts, first, later, exact)
+
+    def _run(self, texts: Sequence[str]) -> tuple[list[Ids], list[Ids], bool]:
+        """Token ids of neighboring sentences, each at the start of a text and after the anchor; and
+        whether ids can be concatenated in any order."""
+        if len(texts) == 1 and len(texts[0]) > PIECE:
+            return [self.ids_in_pieces(texts[0])], [self.ids_in_pieces(texts[0], True)], True
         n = len(texts)
         # In one call: all sentences forwards and backwards, and each one at the start of a text and
         # after the anchor.
@@ -135,21 +182,40 @@ class StoryTokenizer:
         rows = self.ids([_ANCHOR, " ".join(texts), " ".join(reversed(texts)), *texts, *anchored])
         anchor, forwards, backwards = rows[:3]
         first, later = rows[3 : 3 + n], [row[len(anchor) :] for row in rows[3 + n :]]
-        for i, text in enumerate(texts):
-            if not len(first[i]):
-                raise StoryError(
-                    f"sentence {i} ({text[:40]!r}) has no tokens for this encoder; remove it"
-                )
         # Concatenating ids is exact for any order if no token of the vocabulary extends across a
         # space, and no sentence changes the tokens of a neighbor: that would show in the texts with
         # all sentences forwards and backwards.
-        exact = (
-            self._splits_at_spaces
-            and all(np.array_equal(row[: len(anchor)], anchor) for row in rows[3 + n :])
+        is_exact = (
+            all(np.array_equal(row[: len(anchor)], anchor) for row in rows[3 + n :])
             and np.array_equal(np.concatenate([first[0], *later[1:]]), forwards)
             and np.array_equal(np.concatenate([first[-1], *later[-2::-1]]), backwards)
         )
-        return TokenizedStory(self, texts, first, later, exact)
+        return first, later, is_exact
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A text in pieces of at most `PIECE` characters, without the spaces at which it is divided."""
+    start = 0
+    while len(text) - start > PIECE:
+        space = text.rfind(" ", start + PIECE // 2, start + PIECE)
+        stop = start + PIECE if space < 0 else space
+        yield text[start:stop]
+        start = stop + (space >= 0)
+    yield text[start:]
+
+
+def _runs(texts: Sequence[str]) -> Iterator[Span]:
+    """Half-open ranges of sentences that overlap by one, so that all neighbors are in one of them,
+    of at most `PIECE` characters. Sentences that have more, with a neighbor, are by themselves."""
+    lo, size = 0, 0
+    for i, text in enumerate(texts):
+        if i > lo and size + len(text) > PIECE:
+            yield lo, i
+            # Without the overlap if the two don't fit.
+            lo = i - 1 if len(texts[i - 1]) + len(text) <= PIECE else i
+            size = sum(map(len, texts[lo:i]))
+        size += len(text) + 1
+    yield lo, len(texts)
 
 
 def plain_ids(tokenizer: Any) -> list[int]:

@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from narrative_twins import Story, StoryError
+from narrative_twins.encoder import tokenizer
 from narrative_twins.encoder.tokenizer import StoryTokenizer
 
 from support.models import FAMILIES, tokenizer_of
@@ -196,3 +197,40 @@ def test_context_of_a_window_fits_one_chunk(sentences, context, data):
     order = (*others[:index], lo, *others[index:])
     if window.start < lo or lo + 1 < window.stop or story.cut_tokens(window) == 0:
         assert len(story.chunks(order, None)) == 1
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_long_stories_are_tokenized_in_pieces(kind, monkeypatch):
+    """With the ids of the whole, if pieces end at spaces; no call of the tokenizer has more."""
+    sentences = [f"On day {day} Nadia walked on to the river." for day in range(20)]
+    sentences[7] = " ".join(sentences)
+    expected = tokens_of(kind).tokenize(sentences)
+    monkeypatch.setattr(tokenizer, "PIECE", 120)
+    tokens, sizes = StoryTokenizer(tokenizer_of(kind), 512), []
+    ids = StoryTokenizer.ids
+
+    def counted(self, texts, *args):
+        sizes.append(max(map(len, texts)))
+        return ids(self, texts, *args)
+
+    monkeypatch.setattr(StoryTokenizer, "ids", counted)
+    found = tokens.tokenize(sentences)
+    assert max(sizes) <= 120 + len(sentences) and found.exact == expected.exact
+    for row, other in zip(found.first + found.later, expected.first + expected.later, strict=True):
+        assert row.tolist() == other.tolist()
+
+
+def test_stories_that_are_too_long_are_refused(monkeypatch):
+    monkeypatch.setattr(tokenizer, "MAX_STORY", 20)
+    with pytest.raises(StoryError, match="has 24 characters, more than the limit of 20; divide it"):
+        tokens_of("bert").tokenize(["Nadia ran.", "It was a river."][:1] * 2 + ["Ran."])
+
+
+def test_all_neighbors_are_in_one_run(monkeypatch):
+    monkeypatch.setattr(tokenizer, "PIECE", 10)
+    texts = ["a" * length for length in (3, 3, 3, 3, 20, 4, 4, 9, 1)]
+    runs = list(tokenizer._runs(texts))
+    assert sorted({i for lo, hi in runs for i in range(lo, hi)}) == list(range(9))
+    assert all(hi - lo == 1 or sum(map(len, texts[lo:hi])) <= 10 for lo, hi in runs)
+    small = [(i, i + 1) for i in range(8) if len(texts[i] + texts[i + 1]) < 10]
+    assert all(any(lo <= i and j < hi for lo, hi in runs) for i, j in small)
