@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Collection, Mapping
 from importlib import metadata
@@ -17,6 +18,18 @@ _VERSION = metadata.version("narrative_twins")
 
 STDIN = "-"
 """The file name for standard input or standard output."""
+
+
+_CONTROLS = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+
+
+def for_terminal(text: object) -> str:
+    """Text from outside, such as a story or a name, as a terminal can show it: with U+FFFD for
+    control characters, which a terminal would obey, for those that change the direction of what
+    follows, and for lone surrogates, which can't be encoded. Tabs and line feeds stay."""
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", str(text))
 
 
 class AtomicFile:
@@ -125,6 +138,8 @@ class AtomicFile:
             descriptor = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
             try:
                 lock(descriptor, self.part)
+                if os.fstat(descriptor).st_nlink > 1:
+                    raise FileExistsError(f"{self.part} is a link to a file; remove it first")
                 if os.path.samestat(os.fstat(descriptor), os.lstat(self.part)):
                     return descriptor
             except FileNotFoundError:
@@ -214,7 +229,7 @@ class ResumableFile(AtomicFile):
         for number, line in enumerate(self.lines, start=1):
             try:
                 found.append(dict(json.loads(line)))
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, RecursionError):
                 raise self.not_resumable(number, "is not a row of this command") from None
         return found
 
@@ -283,7 +298,7 @@ def read_settings(path: str) -> dict[str, Any] | None:
     try:
         with open(path, encoding="utf-8") as file:
             settings = json.load(file)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return settings if isinstance(settings, dict) else None
 

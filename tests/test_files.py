@@ -210,3 +210,22 @@ def test_digest_depends_on_contents_and_names(tmp_path):
     assert digest_of_files(tmp_path) != all_files and digest_of_files(tmp_path, {".txt"}) == texts
     (tmp_path / "a.txt").rename(tmp_path / "c.txt")
     assert digest_of_files(tmp_path, {".txt"}) != texts
+
+
+def test_hard_links_are_not_written_through(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious\n")
+    (tmp_path / "x.csv.part").hardlink_to(victim)
+    with pytest.raises(FileExistsError, match="x.csv.part is a link to a file; remove it first"):
+        AtomicFile(str(tmp_path / "x.csv")).__enter__()
+    assert victim.read_text() == "precious\n"
+
+
+def test_deep_json_in_place_of_a_run(tmp_path):
+    path = tmp_path / "x.jsonl"
+    interrupt(path, {"seed": 1}, "[" * 100_000)
+    out = ResumableFile(str(path), {"seed": 1}, resume=True)
+    with pytest.raises(ResumeError, match="line 1 is not a row of this command"):
+        out.rows()
+    (tmp_path / "x.jsonl.part.run").write_text("[" * 100_000)
+    assert run_settings(str(path)) is None

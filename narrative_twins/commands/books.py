@@ -188,5 +188,5 @@ def extract(
         found, scorer = _load(file, ["sentence"], chosen, loading)
         result = scorer.result(found, scorer.rows(found, progress=watch(quiet)))
     piece = result.extract(sentences, operation, share=share, words=words).in_format(form)
-    Output(out, "text").write_pieces([piece], target)
+    Output(out, "extract").write_pieces([piece], target)
     return 0

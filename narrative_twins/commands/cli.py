@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from narrative_twins.files import ResumeError
+from narrative_twins.files import ResumeError, for_terminal
 
 INTERRUPTED = 130  # the exit code after Ctrl-C, as in shells
 _SPINS = "2000"
@@ -115,28 +115,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as stop:
         raise SystemExit(stop.exit_code) from None
     except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message(), file=sys.stderr)
+        _say(error.format_message())
         raise SystemExit(2) from None
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else name
         message = error.format_message().rstrip(".")
-        print(f"{command}: {message}; see {command} --help", file=sys.stderr)
+        _say(f"{command}: {message}; see {command} --help")
         raise SystemExit(2) from None
     except KeyboardInterrupt as interrupt:
         hint = "".join(f"; {part}" for part in interrupt.args if part)
-        print(f"narrative-twins: interrupted{hint}", file=sys.stderr)
+        _say(f"narrative-twins: interrupted{hint}")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of the pipe has stopped reading.
         _discard_output()
         return 0
     except (OSError, ValueError, ImportError) as error:
-        print(f"narrative-twins: {error}", file=sys.stderr)
+        _say(f"narrative-twins: {error}")
         try:
             sys.stdout.flush()
         except OSError:
             _discard_output()
         return 2 if isinstance(error, ResumeError) else 1
+
+
+def _say(message: str) -> None:
+    print(for_terminal(message), file=sys.stderr)
 
 
 def _discard_output() -> None:

@@ -23,6 +23,7 @@ from narrative_twins.commands.options import (
     shows_progress,
     watch,
 )
+from narrative_twins.files import for_terminal
 
 
 def _baselines() -> Iterable[str]:
@@ -172,7 +173,7 @@ def evaluate(
             **scoring,
         )
     for table in comparison.tables():
-        print(table.to_markdown())
+        print(for_terminal(table.to_markdown()))
     if out is not None:
         files = "results.json, table.md, table.tex and a plot of each data set"
         print(f"In {out}: {files}", file=sys.stderr)

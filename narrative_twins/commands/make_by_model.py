@@ -28,7 +28,7 @@ from narrative_twins.commands.options import (
     shows_progress,
     tell,
 )
-from narrative_twins.files import STDIN
+from narrative_twins.files import STDIN, for_terminal
 from narrative_twins.llm.chat import ATTEMPTS, KEY_VARIABLE, Answers, Question, Server, ServerError
 from narrative_twins.llm.running import Prices
 from narrative_twins.stories.reading import input_formats, read_stories
@@ -160,7 +160,7 @@ class Making:
             if question.story == missing[0].story:
                 prompts.setdefault(question.prompt, question.step)
         for prompt, name in prompts.items():
-            print(f"--- {name} ---\n{prompt}\n")
+            print(for_terminal(f"--- {name} ---\n{prompt}\n"))
         if len(prompts) > 1:
             print("A prompt about the answer to another one has the story in its place.\n")
 

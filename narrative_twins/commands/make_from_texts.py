@@ -23,7 +23,7 @@ from narrative_twins.commands.options import (
     shows_progress,
     tell,
 )
-from narrative_twins.files import STDIN
+from narrative_twins.files import STDIN, for_terminal
 
 
 def parse_similarities(text: str) -> dict[str, float]:
@@ -141,7 +141,7 @@ def make_align(
     if not counts["kept"] + counts["earlier_rows"]:
         return 1
     card, facts = (Path(out).with_suffix(suffix) for suffix in (CARD, FACTS))
-    print(f"\n{out}, with its card {card} and its facts {facts}")
+    print(for_terminal(f"\n{out}, with its card {card} and its facts {facts}"))
     return 1 if counts["unreadable"] else 0
 
 

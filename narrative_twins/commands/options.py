@@ -19,7 +19,7 @@ import click
 from tqdm import tqdm
 
 from narrative_twins.extras import check_extra
-from narrative_twins.files import STDIN, part_path, paths_written
+from narrative_twins.files import STDIN, for_terminal, part_path, paths_written
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -299,7 +299,7 @@ def watch(quiet: bool, factor: float = 1.0) -> Any:
 
 def tell(message: object) -> None:
     """Print a line for the user, without breaking a progress bar."""
-    tqdm.write(f"narrative-twins: {message}", file=sys.stderr)
+    tqdm.write(for_terminal(f"narrative-twins: {message}"), file=sys.stderr)
 
 
 def plural(number: int, singular: str, plural: str) -> str:

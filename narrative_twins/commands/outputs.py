@@ -27,7 +27,7 @@ from narrative_twins.commands.options import (
     tell,
     valued,
 )
-from narrative_twins.files import STDIN, AtomicFile
+from narrative_twins.files import STDIN, AtomicFile, for_terminal
 from narrative_twins.salience.books.result import BookSalience, is_book_salience, read_book_salience
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import FORMATS, book_formats, read_results, write_results
@@ -122,10 +122,14 @@ class Output:
     def encoded(self, piece: str | bytes) -> str | bytes:
         """What standard output can write: text for people in its encoding; what is for programs in
         UTF-8, as in files."""
+        is_text = FORMATS[self.format or "text"].media_type == "text/plain"
+        # A table of `rich` has codes of its own; its cells are `for_terminal`.
+        is_table = self.format in (None, "text")
+        if self.out == STDIN and sys.stdout.isatty() and isinstance(piece, str) and not is_table:
+            piece = for_terminal(piece)
         encoding = (sys.stdout.encoding or "utf-8").lower().replace("-", "")
         if self.out != STDIN or isinstance(piece, bytes) or encoding == "utf8":
             return piece
-        is_text = FORMATS[self.format or "text"].media_type == "text/plain"
         return in_encoding(piece, encoding) if is_text else piece.encode("utf-8")
 
 

@@ -20,6 +20,7 @@ from narrative_twins.commands.options import (
     option_group,
     tell,
 )
+from narrative_twins.files import for_terminal
 
 
 def _serving(opens: bool, **given: Any) -> dict[str, Any]:
@@ -101,7 +102,7 @@ def annotate(files: Sequence[str], out: str, serving: dict[str, Any]) -> int:
         except StoryError as error:
             raise ValueError(f"{name}: {error.problem}") from None
     state = serve_annotation(stories, out, report=tell, **serving)
-    print(f"{out}: {state}")
+    print(for_terminal(f"{out}: {state}"))
     return 0
 
 
@@ -161,8 +162,9 @@ def push(model: str, name: str, facts_file: str | None, dry_run: bool, **options
         files = encoder_files(folder, name, facts)
         for path, source in files.items():
             size = len(source) if isinstance(source, bytes) else source.stat().st_size
-            print(f"{size:>14,}  {path}")
-        print(f"\n{files['README.md'].decode()}")  # type: ignore[union-attr]
+            print(for_terminal(f"{size:>14,}  {path}"))
+        card = files["README.md"].decode()  # type: ignore[union-attr]
+        print(for_terminal(f"\n{card}"))
     return 0
 
 

@@ -304,7 +304,9 @@ def _written(path: Path, block: list[Row], scores: pyarrow.Table) -> Shard:
     buffer, part = io.BytesIO(), _part(path)
     pyarrow.parquet.write_table(pyarrow.table(columns), buffer, compression="zstd")
     try:
-        with open(part, "wb") as file:
+        # A new file: a link in its place would be followed.
+        part.unlink(missing_ok=True)
+        with open(part, "xb") as file:
             file.write(buffer.getbuffer())
             file.flush()
             os.fsync(file.fileno())

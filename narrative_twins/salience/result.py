@@ -31,6 +31,8 @@ _DECIMALS = 3
 _HOLD = {"bfloat16": 2, "float16": 3}
 """How many decimals of scores in a dtype are those of float32, give or take one in the last; of the
 others at least as many as are shown, `_DECIMALS`."""
+LARGEST = 1e30
+"""The largest saved score, with which shades and figures can be computed."""
 _MARKED = 1 / 5
 """The share of the sentences that is marked, and in an extract by default."""
 _MAX_GAP = 1_000_000
@@ -484,9 +486,12 @@ def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
         raise ValueError("'scores' does not have a list of numbers for each operation")
     for name, values in scores.items():
         if not isinstance(values, list | tuple) or not all(
-            isinstance(value, int | float) and math.isfinite(value) for value in values
+            isinstance(value, int | float) and abs(value) <= LARGEST for value in values
         ):
-            raise ValueError(f"the scores of {shown_value(name)} are not a list of finite numbers")
+            raise ValueError(
+                f"the scores of {shown_value(name)} are not a list of numbers of at most"
+                f" {LARGEST:.0e}"
+            )
         if len(values) != count:
             raise ValueError(f"{len(values)} scores of {shown_value(name)} for {count} unit(s)")
     return {str(name): list(values) for name, values in scores.items()}

@@ -206,10 +206,14 @@ def _row(*cells: Any) -> str:
     return line.getvalue().removesuffix("\r\n") + "\n"
 
 
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
+"""How a formula begins; spreadsheets in some languages take fullwidth signs for the others."""
+
+
 def _as_text(cell: Any) -> Any:
     """A text that a spreadsheet shows as it is: with an apostrophe in front if it would be taken
     for a formula (OWASP, "CSV injection")."""
-    is_formula = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    is_formula = isinstance(cell, str) and cell.startswith(_FORMULAS)
     return f"'{cell}" if is_formula else cell
 
 

@@ -13,6 +13,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from narrative_twins.files import for_terminal
 from narrative_twins.plots.shades import STRONG, hex_color, shares
 from narrative_twins.plots.style import INK, one_line
 from narrative_twins.salience.books.result import BookSalience
@@ -64,6 +65,11 @@ def caption(result: StorySalience) -> str:
     return " ".join([legend] * result.is_comparable + result.notes_on(result.scores))
 
 
+def _cell(text: str) -> str:
+    """Text from outside on one line of a terminal."""
+    return for_terminal(one_line(text))
+
+
 def bars_of(values: list[float]) -> list[str]:
     """A bar for each value, from the lowest of them to the highest; none for NaN."""
     return [" " if math.isnan(share) else BARS[round(share * 7)] for share in shares(values)]
@@ -81,8 +87,8 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
             order.
     """
     table = _table([*result.scores, "sentence"])
-    table.title, table.title_style = result.title, "bold"
-    table.caption = caption(result)
+    table.title, table.title_style = Text(_cell(result.title), "bold"), "bold"
+    table.caption = Text(_cell(caption(result)), "table.caption")
     table.title_justify = table.caption_justify = "left"
     stars = {name: marked(result, name) for name in result.scores}
     bars = {name: bars_of(result.shaded(name)) for name in result.scores}
@@ -100,7 +106,7 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
                 for name, scores in result.scores.items()
             ]
             style = Style(bold=i in main, dim=ranks[i] > (len(result) + 1) / 2)
-            table.add_row(str(i + 1), *cells, Text(one_line(result.sentences[i]), style))
+            table.add_row(str(i + 1), *cells, Text(_cell(result.sentences[i]), style))
         table.add_section()
     return table
 
@@ -109,7 +115,7 @@ def _table(columns: Sequence[str]) -> Table:
     """An empty table with a column of numbers, columns of scores, and a wide one of text."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, expand=True)
     for name in ("#", *columns[:-1]):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(Text(_cell(name)), justify="right", no_wrap=True)
     table.add_column(columns[-1], ratio=1)
     return table
 
@@ -120,12 +126,12 @@ def book_text(result: BookSalience, top: int = TOP, console: Console | None = No
     columns."""
     console = console or Console(width=120, color_system=None, force_terminal=False)
     with console.capture() as captured:
-        console.print(Text(f"{one_line(result.name)}: {result.extent}", _BOLD), soft_wrap=True)
+        console.print(Text(f"{_cell(result.name)}: {result.extent}", _BOLD), soft_wrap=True)
         if result.levels != ("sentence",):
             console.print(_contents(result))
         for chapter in result.chapters if "sentence" in result.levels else ():
             console.print()
-            console.print(Text(one_line(chapter.name), _BOLD), soft_wrap=True)
+            console.print(Text(_cell(chapter.name), _BOLD), soft_wrap=True)
             console.print(_salient(chapter, result, top))
         console.print()
         console.print(
@@ -133,7 +139,7 @@ def book_text(result: BookSalience, top: int = TOP, console: Console | None = No
             " none."
         )
         for note in [*result.notes, *precision(result.dtype)]:
-            console.print(Text(note))
+            console.print(Text(_cell(note)))
     # Lines are padded to the width of the console.
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
@@ -144,7 +150,7 @@ def _contents(result: BookSalience) -> Table:
     table = _table([*names, "chapter"])
     with_bars = partial(_with_bars, names=names, dtype=result.dtype)
     for chapter, scores in zip(result.chapters, with_bars(result.chapters), strict=True):
-        table.add_row(str(chapter.index + 1), *scores, Text(one_line(chapter.name)))
+        table.add_row(str(chapter.index + 1), *scores, Text(_cell(chapter.name)))
         if len(chapter.children) > 1 and "scene" in result.levels:
             for number, scores in enumerate(with_bars(chapter.children), start=1):
                 table.add_row("", *scores, Text(f"  scene {number}", Style(dim=True)))
@@ -175,5 +181,5 @@ def _salient(chapter: Unit, result: BookSalience, top: int) -> Table:
     for i in sorted(scored.highest(top, operation)):
         unit = scored.units[i]
         score = shown_score(unit.scores[operation], result.dtype)
-        table.add_row(str(unit.index + 1), score, Text(one_line(unit.text)))
+        table.add_row(str(unit.index + 1), score, Text(_cell(unit.text)))
     return table

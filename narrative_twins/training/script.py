@@ -25,6 +25,7 @@ from transformers import HfArgumentParser, TrainerCallback
 from transformers.trainer_utils import IntervalStrategy
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.files import for_terminal
 from narrative_twins.hub.facts import EncoderFacts, read_fact_values
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import Approximation
@@ -275,7 +276,7 @@ def run_training(trainer: Any, script: ScriptArguments, story: Any = None) -> di
             print(f"\nsalience of a story ({PRIMARY_OPERATION}), by the encoder in {final}")
             scores = result.scores[PRIMARY_OPERATION]
             for score, sentence in zip(scores, result.sentences, strict=True):
-                print(f"  {shown_score(score, result.dtype)}  {sentence}")
+                print(for_terminal(f"  {shown_score(score, result.dtype)}  {sentence}"))
     return metrics
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shlex
 import subprocess
 from functools import partial
@@ -148,3 +149,46 @@ def test_a_closed_pipe_is_not_an_error_and_a_full_one_is_one_line(scores):
     done = run_command("sh", "-c", f"{shlex.join(map(str, command))} > /dev/full")
     problem = "standard output can't be written: No space left on device"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"narrative-twins: {problem}\n")
+
+
+HOSTILE = "a\x1b[31m\x9b2J\x7f\u202eb\u2066"
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "jsonl", "json", "extract"])
+def test_no_control_characters_reach_a_terminal(form, tmp_path):
+    """Those of a story, its name and an operation; files keep them."""
+    row = results()[1].to_dict() | {"id": HOSTILE}
+    row["scores"] = {HOSTILE: [0.5, 0.25]}
+    row["sentences"] = [HOSTILE, "Nadia ran."]
+    row["spans"] = [[0, len(HOSTILE)], [len(HOSTILE) + 1, len(HOSTILE) + 11]]
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    seen = shown(tmp_path / "a.jsonl", "-f", form, terminal=True)
+    codes = r"\x1b\[[\d;]*m" if form == "text" else "(?!)"
+    left = re.sub(codes, "", seen.out.replace("\x1b[31m", "!"))
+    assert seen.code == 0 and not re.search("[\0-\x08\x0b-\x1f\x7f-\x9f!\u202e\u2066]", left)
+    assert "\ufffd2J" in left
+    if form == "csv":
+        assert shown(tmp_path / "a.jsonl", "-f", "csv", "-o", tmp_path / "a.csv").code == 0
+        assert HOSTILE in (tmp_path / "a.csv").read_text("utf-8")
+
+
+def test_errors_have_no_control_characters(tmp_path):
+    done = shown(tmp_path / HOSTILE, terminal=True)
+    assert done.code == 1 and "a\ufffd[31m" in done.err and "\x1b" not in done.err
+
+
+@pytest.mark.parametrize("values", [[1e308, -1e308], [float("nan"), 0.0]])
+def test_numbers_that_shades_cant_be_made_of_are_refused(values, tmp_path):
+    row = results()[1].to_dict() | {"scores": {"deletion": values}}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    done = shown(tmp_path / "a.jsonl")
+    assert done.code == 1 and "scores of 'deletion' are not a list of numbers" in done.err
+
+
+@pytest.mark.parametrize("sign", "＝＋－＠=+-@")
+def test_no_cell_of_csv_is_a_formula(sign, tmp_path):
+    text = f"{sign}1+1"
+    row = results()[1].to_dict() | {"id": text}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    rows = list(csv.reader(io.StringIO(shown(tmp_path / "a.jsonl", "-f", "csv").out)))
+    assert rows[1][0] == f"'{text}"

@@ -226,3 +226,15 @@ def test_processes_write_what_one_writes(tmp_path, bert_folder, warm_processes):
         score_corpus(sources, tmp_path / folder, scorer, rows=6, processes=processes)
     assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
     assert len(rows_of(tmp_path / "two")) == 26
+
+
+def test_planted_links_are_not_written_through(tmp_path):
+    """At the name that a shard has until it is complete."""
+    (victim := tmp_path / "victim").write_text("precious")
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"_scores-{number:05}.parquet.part").symlink_to(victim)
+    stories = ["Nadia ran.", "It rained.", "He left."]
+    assert score_corpus([("a", stories)], folder, Lengths(), rows=1).shards == 3
+    assert victim.read_text() == "precious"
