@@ -19,6 +19,8 @@ from narrative_twins.stories.reading import check_cells, read_json, stories_in, 
 
 _BATCH = 1000
 """Rows of a Parquet file in memory."""
+_FIRST_BYTES = 1_000_000
+"""Maximum bytes of a line by which JSON Lines are recognized in a file named `.json`."""
 _FILE_ERRORS = (OSError, EOFError, zlib.error, csv.Error, ValueError, pyarrow.ArrowException)
 """Raised for files that are missing, incomplete or in another format than their name says."""
 
@@ -96,7 +98,7 @@ def _json_lines(path: str, file: IO[bytes]) -> Iterator[Entry]:
 
 def _json(path: str, file: IO[bytes]) -> Iterator[Entry]:
     """Rows of a JSON document; or JSON Lines, which `Dataset.to_json` writes under any name."""
-    first, second = file.readline().strip(), file.readline().strip()
+    first, second = (file.readline(_FIRST_BYTES).strip() for _ in range(2))
     file.seek(0)
     if first.startswith(b"{") and first.endswith(b"}") and second.startswith(b"{"):
         yield from _json_lines(path, file)

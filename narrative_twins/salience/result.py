@@ -489,7 +489,7 @@ def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
             isinstance(value, int | float) and abs(value) <= LARGEST for value in values
         ):
             raise ValueError(
-                f"the scores of {shown_value(name)} are not a list of numbers of at most"
+                f"the scores of {shown_value(name)} are not a list of finite numbers of at most"
                 f" {LARGEST:.0e}"
             )
         if len(values) != count:
