@@ -214,7 +214,7 @@ def report(
     measured = {
         start: [load_metrics(Path(base), out / "base.json", data, halves=True)],
         f"{trained}, {len(seeds)} seeds": [
-            load_metrics(folder, folder.parent / "figures.json", data, halves=True)
+            load_metrics(folder, folder.parent / "figures.json", data, True, stage == "votes")
             for folder in folders
         ],
         "**mean of all these: this encoder**": [after],
