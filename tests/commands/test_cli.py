@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 
 import pytest
 
 from narrative_twins.commands.cli import DATA, MAKE, command_line
 
 from support.command import run
-from support.processes import run_python
+from support.processes import run_command, run_python
 
 COMMANDS = [
     *([name] for name in command_line.lazy),
@@ -142,3 +143,15 @@ main(["score", {str(story)!r}])
 """
     found = run_python("-c", code, cwd=tmp_path, env=kept | given)
     assert json.loads(found) == expected
+
+
+def test_ctrl_c_while_the_command_is_imported():
+    code = (
+        "import sys; from narrative_twins.__main__ import start\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting()); sys.exit(start())"
+    )
+    done = run_command(sys.executable, "-c", code)
+    assert (done.returncode, done.stderr) == (130, "narrative-twins: interrupted\n")

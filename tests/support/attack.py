@@ -14,6 +14,7 @@ import io
 import json
 import logging
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -31,9 +32,12 @@ from narrative_twins.commands.cli import main
 from narrative_twins.data.rows import RowError, check_twins_row
 from narrative_twins.files import AtomicFile
 from narrative_twins.hub import encoder_files
+from narrative_twins.stories.books.bounded import read_bounded
 
+from support.books import docx, epub, word_paragraph, xhtml
 from support.chat_server import completion
-from support.hostile_checkpoints import SETTINGS, TOKENIZER, WEIGHTS
+from support.command import run
+from support.hostile_checkpoints import SETTINGS, TOKENIZER, WEIGHTS, kernels_asked_for
 from support.hostile_requests import (
     ENDPOINT,
     INVALID_BODIES,
@@ -51,7 +55,7 @@ from support.hostile_requests import (
 )
 from support.hostile_requests import STORY as STORY_VALUES
 from support.models import small
-from support.processes import COMMAND, run_command, started
+from support.processes import COMMAND, run_command, run_python, started
 from support.raw_server import http, raw_server
 
 SECRET = "the secret of the user"
@@ -145,6 +149,10 @@ def checkpoints(folder: Path, encoder: Path) -> Attempts:
             command("score", folder / "story.txt", "--model", damaged, "--device", "cpu", "-q")
         )
         yield f"{name}: code was executed" if (damaged / "executed").exists() else None
+    named = Path(shutil.copytree(encoder, folder / "named"))
+    asked = kernels_asked_for(named, folder / "stub")
+    wanted = ["available", "ignored", "somebody/of_the_user", "asked"]
+    yield None if asked == wanted else f"kernels of the Hub: {asked}"
 
 
 def files(folder: Path, encoder: Path) -> Attempts:
@@ -162,6 +170,24 @@ def files(folder: Path, encoder: Path) -> Attempts:
     (folder / "linked.csv.part").symlink_to(folder / "secret")
     yield reported(command(*score, folder / "story.txt", "-f", "csv", "-o", folder / "linked.csv"))
     yield None if (folder / "secret").read_text() == SECRET else "a linked file was overwritten"
+    for name in ("part", "part.run", "part.run.part", "run", "part.old"):
+        (linked := folder / f"planted.jsonl.{name}").symlink_to(folder / "secret")
+        command(*score, folder / "story.txt", "-o", folder / "planted.jsonl")
+        yield None if (folder / "secret").read_text() == SECRET else f"{linked} was followed"
+        for path in folder.glob("planted*"):
+            path.unlink()
+    names = "_manifest.part _manifest.part.run _manifest.run _scores-00001.parquet.part".split()
+    for name in names:
+        (corpus := folder / f"corpus of {name}").mkdir()
+        (corpus / name).symlink_to(folder / "secret")
+        (folder / "two.jsonl").write_text(f"{json.dumps(STORY)}\n" * 2)
+        rows = "--shard-rows", 1, "-o", corpus
+        command("corpus", folder / "two.jsonl", *score[1:], *rows)
+        yield None if (folder / "secret").read_text() == SECRET else f"{name} was followed"
+    (corpus := folder / "deep").mkdir()
+    (corpus / "_manifest").write_text("[" * 100_000 + "\n")
+    (corpus / "_manifest.run").write_text("[" * 100_000)
+    yield reported(command("corpus", folder / "two.jsonl", *score[1:], "-o", corpus), 2)
     for form in ("csv", "jsonl", "html"):
         with AtomicFile(str(folder / "locked")):
             yield reported(
@@ -174,7 +200,7 @@ def files(folder: Path, encoder: Path) -> Attempts:
                 file.write(b" " * 1_000_000)
     align = "make", "align", "--encoder", encoder, "-q", "--out", folder / "b.jsonl"
     yield reported(command(*align, folder / "bomb.zip"))
-    for text in ("=1+1", "+1", "-1", "@A1", "\tx", "\rx"):
+    for text in ("=1+1", "+1", "-1", "@A1", "\tx", "\rx", "＝1+1", "＋1", "－1", "＠A1"):
         (folder / "cells.jsonl").write_text(json.dumps({"id": text, "sentences": [text, "A b."]}))
         out = command(*score, folder / "cells.jsonl", "-f", "csv")[1]
         rows = list(csv.reader(io.StringIO(out, newline="")))
@@ -187,6 +213,71 @@ def streams(folder: Path, encoder: Path) -> Attempts:
     score = f"{COMMAND} score --model {encoder} --operations deletion -q"
     done = run_command("sh", "-c", f"{score} {folder}/story.txt > /dev/full")
     yield reported((done.returncode, done.stdout, done.stderr))
+
+
+def terminals(folder: Path, encoder: Path) -> Attempts:
+    """Control characters in saved scores and names; numbers that no figure can show."""
+    row: dict[str, object] = {"context_tokens": 512, "cut_tokens": 0, "windows": [[0, 2]]}
+    for char in map(chr, (*range(1, 9), *range(14, 32), *range(127, 160), 0x202E, 0x2066)):
+        text = f"a{char}b"
+        sentences = {"sentences": [text, "C d."], "spans": [[0, 3], [4, 8]]}
+        (folder / "a.jsonl").write_text(
+            json.dumps(row | sentences | {"id": text, "scores": {text: [0.5, 0.25]}})
+        )
+        for form in ("text", "csv", "jsonl", "json", "extract"):
+            shown = run("show", folder / "a.jsonl", "-f", form, terminal=True)
+            # Colours are of the table.
+            out = re.sub(r"\x1b\[[\d;]*m", "", shown.out) if form == "text" else shown.out
+            yield f"{form}: {char!r} reaches the terminal" if char in out + shown.err else None
+        shown = run("show", folder / text, terminal=True)
+        yield f"{char!r} reaches the terminal by a name" if char in shown.err else None
+    for values in ([1e308, -1e308], [1e308, 1e308]):
+        scores = {"scores": {"deletion": values}, "sentences": ["A b.", "C d."]}
+        (folder / "a.jsonl").write_text(json.dumps(row | scores | {"spans": [[0, 4], [5, 9]]}))
+        for form in ("text", "csv", "html"):
+            yield reported(command("show", folder / "a.jsonl", "-f", form))
+
+
+def books(folder: Path, encoder: Path) -> Attempts:
+    """Books that readers would need hours or gigabytes for, within the limits of the page."""
+    note = "<a href='#a'>y</a>"
+    chain = "<w:style w:styleId='s{0}'><w:name w:val='n'/><w:basedOn w:val='s{1}'/></w:style>"
+    styles = "".join(chain.format(n, n + 1) for n in range(20_000))
+    links = "".join(f"<li><a href='c.xhtml#i{n}'>{n}</a></li>" for n in range(120_000))
+    places = "".join(f"<i id='i{n}'>x</i>" for n in range(120_000))
+    nav = xhtml(f"<nav epub:type='toc'><ol>{links}</ol></nav>")
+    attempts = {
+        "notes.html": f"<p>He ran. {note * 500_000}</p>".encode(),
+        "labels.epub": epub({"nav.xhtml": nav, "c.xhtml": xhtml(f"<p>{places}</p>")}),
+        "styles.docx": docx(word_paragraph("A b.", "s0") * 100_000, None, styles),
+        "attributes.html": f"<p {' '.join(f'a{n}=1' for n in range(200_000))}>A b.</p>".encode(),
+        "wide.html": "<p>Über.</p>".encode("utf-32"),
+    }
+    for name, data in attempts.items():
+        try:
+            read_bounded(name, data, lambda: None)
+            yield None
+        except ValueError as error:
+            yield f"{name}: {error}" if "takes more" in str(error) else None
+
+
+def memory(folder: Path, encoder: Path) -> Attempts:
+    """The peak memory of a process that scores long texts, and of one that refuses a longer one."""
+    for size in (1_000_000, 6_000_000, 64_000_000):
+        (folder / "dots.txt").write_text("." * size)
+        peak = run_python("-c", _PEAK, str(folder / "dots.txt"), str(encoder))
+        yield f"{size:,} dots: {peak} MB" if int(peak) > 1500 else None
+
+
+_PEAK = """
+import resource, sys
+from narrative_twins.commands.cli import main
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+    main(["score", sys.argv[1], "--model", sys.argv[2], "--fast", "--operations", "deletion", "-q"])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000)
+"""
 
 
 def makers(folder: Path, encoder: Path) -> Attempts:
@@ -330,6 +421,9 @@ SURFACES: dict[str, Callable[[Path, Path], Attempts]] = {
     "checkpoints": checkpoints,
     "files": files,
     "standard streams": streams,
+    "terminals": terminals,
+    "books": books,
+    "memory": memory,
     "language-model servers": makers,
     "pushes": pushes,
     "web page": page,
