@@ -77,17 +77,19 @@ class Page:
         """Score a story, see `story_work`: yields its progress, and in the end the results or an
         error message. The encoder is ignored if visitors may not name one."""
         name = encoder.strip() if self.any_encoder else ""
-        return self._run(visitor, partial(story_work, self.queue, **story, encoder=name or None))
+        return self._run(visitor, partial(story_work, **story, encoder=name or None))
 
     def score_book(self, visitor: Visitor, **book: Any) -> Iterator[Parts]:
         """Score a book, see `book_work`: yields its progress, and in the end the results or an
         error message."""
-        return self._run(visitor, partial(book_work, self.queue, **book))
+        return self._run(visitor, partial(book_work, **book), in_thread=True)
 
-    def _run(self, visitor: Visitor, read: Callable[[], Work]) -> Iterator[Parts]:
+    def _run(
+        self, visitor: Visitor, read: Callable[[Job], Work], **options: bool
+    ) -> Iterator[Parts]:
         job = None
         try:
-            job = self.jobs[visitor] = self.queue.start(read, visitor.address)
+            job = self.jobs[visitor] = self.queue.start(read, visitor.address, **options)
             for _ in job.steps(self.pause):
                 yield _BUSY | {"status": self._status(job)}
             yield _READY | _SHOWN | self._result(job.result)
@@ -104,7 +106,7 @@ class Page:
         """Score a story for a program, see `story_work`: yields steps with `phase`, `share` and
         `seconds_left` (None until it can be estimated), and in the end the result as
         `StorySalience.to_dict` has it. Raises `ValueError` with a sentence on what is wrong."""
-        job = self.queue.start(partial(story_work, self.queue, **story), visitor.address)
+        job = self.queue.start(partial(story_work, **story), visitor.address)
         try:
             for _ in job.steps(self.pause):
                 step = {"phase": self._phase(job), "share": job.share}

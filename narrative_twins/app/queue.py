@@ -21,7 +21,8 @@ from narrative_twins.salience.engine import format_duration, score_stories
 from narrative_twins.salience.operations import OPERATIONS, resolve_operations
 from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.books.reading import BOOK_FORMATS, book_of, printable_name
+from narrative_twins.stories.books.bounded import read_bounded
+from narrative_twins.stories.books.reading import BOOK_FORMATS, printable_name
 from narrative_twins.stories.sentences import SplitName
 from narrative_twins.stories.story import Story, StoryError, Window, parse_windows
 
@@ -32,6 +33,7 @@ MAX_WAITING_ALL = 32  # stories of all clients; each takes one of the 40 threads
 MAX_CHARACTERS = 2_000_000  # of a story; browsers are slow to show more
 MAX_BOOK = 10_000_000  # bytes of a book; in base64 they are less than `guard.MAX_BODY`
 MAX_SENTENCES = 20_000  # of a story or book, by default; browsers are slow to show more
+MAX_READERS = 2  # books that are read at a time, each with its limits of time and memory
 MAX_ENCODERS = 2  # in memory, of those that requests name
 SHORT = 100_000  # characters that are read for a story that is scored before longer ones: seconds
 MAX_COUNTED = 1_000_000  # sentences that are counted to estimate how much is read
@@ -116,6 +118,16 @@ class Job:
             self.scored.set_result(self.work.score(self))
         except BaseException as error:
             self.scored.set_exception(error)
+
+    def read(self, read: Callable[[Job], Work]) -> None:
+        """Read its input in this thread; an error is that of its result."""
+        try:
+            work = read(self)
+        except BaseException as error:
+            if self.scored.set_running_or_notify_cancel():
+                self.scored.set_exception(error)
+        else:
+            self.phase, self.work = "", work
 
     def stop(self) -> None:
         """Cancel the job; it ends after the current forward pass, or at once if it waits for its
@@ -203,7 +215,7 @@ class ScoringQueue:
     ) -> None:
         self.model, self.patience, self.max_sentences = model, patience, max_sentences
         self.pace: float | None = None  # the seconds per character that was read, once measured
-        self._executor = ThreadPoolExecutor(1)
+        self._executor, self._readers = ThreadPoolExecutor(1), ThreadPoolExecutor(MAX_READERS)
         self._lock = RLock()  # held to read or change the jobs
         self._jobs: list[Job] = []
         self.named = lru_cache(MAX_ENCODERS)(StoryEncoder.from_pretrained)
@@ -226,16 +238,20 @@ class ScoringQueue:
         """The jobs that can be scored next, in their order."""
         return [job for job in self.jobs() if job.work is not None and not job.scored.running()]
 
-    def start(self, read: Callable[[], Work], client: str = "") -> Job:
-        """Read a story or book in this thread, and add it to the queue, which scores it in another.
+    def start(
+        self, read: Callable[[Job], Work], client: str = "", *, in_thread: bool = False
+    ) -> Job:
+        """Read a story or book, and add it to the queue, which scores it in another thread. Errors
+        of both are those of `Job.result`.
 
         Args:
             read: reads and checks the input.
             client: who has asked for it.
+            in_thread: read it in a thread too, which takes long; as soon as the job is cancelled,
+                `Job.update` raises an error there.
 
         Raises:
-            ValueError: too many are waiting, or the input is invalid; the message is a sentence for
-                the client.
+            ValueError: too many are waiting; the message is a sentence for the client.
         """
         job = Job(self, client)
         with self._lock:
@@ -248,13 +264,15 @@ class ScoringQueue:
             if len(others) >= MAX_WAITING_ALL:
                 raise ValueError("Too many stories are waiting; try again later.")
             self._jobs.append(job)
-        try:
-            job.work = read()
-        except BaseException:
-            job.stop()
-            raise
-        self._executor.submit(self._score_next)
+        if in_thread:
+            self._readers.submit(self._read, job, read)
+        else:
+            self._read(job, read)
         return job
+
+    def _read(self, job: Job, read: Callable[[Job], Work]) -> None:
+        job.read(read)
+        self._executor.submit(self._score_next)
 
     def _score_next(self) -> None:
         # One call for each job: it may be scored by that of another one.
@@ -273,7 +291,7 @@ class ScoringQueue:
         total = 0.0
         for each in [*([] if job.phase else self.before(job)), job]:
             left = each.seconds_left
-            if left is None and self.pace is not None:
+            if left is None and self.pace is not None and each.work is not None:
                 left = self.pace * each.characters
             if left is None:
                 return None
@@ -285,6 +303,7 @@ class ScoringQueue:
         crashes."""
         for job in self.jobs():
             job.stop()
+        self._readers.shutdown(cancel_futures=True)
         self._executor.shutdown(cancel_futures=True)
 
 
@@ -319,7 +338,7 @@ def characters_read(
 
 
 def story_work(
-    queue: ScoringQueue,
+    job: Job,
     text: str,
     operations: Sequence[str] | None = None,
     windows: str = "auto",
@@ -330,7 +349,7 @@ def story_work(
     """The scoring of a story, with the settings of the page.
 
     Args:
-        queue: the queue that it is for.
+        job: the job that it is for.
         text: the story.
         operations: by default all that the method has.
         windows: as `parse_windows` reads them.
@@ -367,6 +386,7 @@ def story_work(
         story = Story.parse(text, chosen, split)
     except StoryError as error:
         raise ValueError(_sentence(error)) from None
+    queue = job.queue
     _check_length(queue, "story", len(story), "score")
     options: Any = {"operations": operations, "approximate": approximate}
 
@@ -390,11 +410,12 @@ def _check_length(queue: ScoringQueue, kind: str, sentences: int, command: str) 
         )
 
 
-def book_work(queue: ScoringQueue, book: str, levels: Sequence[str], method: str) -> Work:
-    """The scoring of a book by the encoder of the queue.
+def book_work(job: Job, book: str, levels: Sequence[str], method: str) -> Work:
+    """The scoring of a book by the encoder of the queue. It is read by `read_bounded` until the job
+    is cancelled.
 
     Args:
-        queue: the queue that it is for.
+        job: the job that it is for.
         book: the name of a file and, in base64 on the next line, its content.
         levels: the levels to score, see `score_book`.
         method: one of `METHODS`, for sentences.
@@ -421,12 +442,12 @@ def book_work(queue: ScoringQueue, book: str, levels: Sequence[str], method: str
         raise ValueError(
             f"The book has more than {MAX_BOOK:,} bytes; use the command `narrative-twins book`."
         )
+    job.begin("Reading the book")
     try:
-        found = book_of(name, data)
-        chapters = chapter_stories(found)
+        found, sentences = read_bounded(name, data, lambda: job.update(0.0))
     except ValueError as error:
-        raise ValueError(_sentence(f"{printable_name(name)}: {error}")) from None
-    sentences = sum(map(len, chapters))
+        raise ValueError(f"{printable_name(name)}: {error}") from None
+    queue = job.queue
     _check_length(queue, "book", sentences, "book")
     options: Any = {"operations": None, "approximate": METHODS[method]}
 
@@ -436,4 +457,4 @@ def book_work(queue: ScoringQueue, book: str, levels: Sequence[str], method: str
         rows = scorer.rows(found, progress=lambda done: job.update(done / sentences))
         return scorer.result(found, rows)
 
-    return Work(score, characters_read(chapters, options, queue.own.context_tokens))
+    return Work(score, characters_read(chapter_stories(found), options, queue.own.context_tokens))

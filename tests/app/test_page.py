@@ -36,6 +36,7 @@ from narrative_twins.app.queue import (
     Job,
     ScoringQueue,
     Work,
+    book_work,
     characters_read,
     story_work,
 )
@@ -263,7 +264,9 @@ def slow(monkeypatch):
 
 
 def start(queue, text=TALE, client=""):
-    return queue.start(partial(story_work, queue, text, ALL, "1", EXACT), client)
+    return queue.start(
+        partial(story_work, text=text, operations=ALL, windows="1", method=EXACT), client
+    )
 
 
 @pytest.mark.parametrize("how", ["cancel", "close the page"])
@@ -312,7 +315,7 @@ def test_a_short_story_is_scored_while_a_long_one_is(queue, bert_folder, monkeyp
     jobs = {}
 
     def add(name, text, method):
-        jobs[name] = queue.start(partial(story_work, queue, text, windows="1", method=method), name)
+        jobs[name] = queue.start(partial(story_work, text=text, windows="1", method=method), name)
         jobs[name].scored.add_done_callback(lambda _: ended.append(name))
 
     add("long", text, EXACT)
@@ -353,12 +356,12 @@ def test_a_long_story_is_scored_at_least_half_of_the_time(queue, monkeypatch):
     def long(job):
         job.begin("Scoring")
         for step in range(1, 9):
-            queue.start(lambda: Work(short, 1.0), f"client {step}")
+            queue.start(lambda _: Work(short, 1.0), f"client {step}")
             now[0] += 1.0
             job.update(step / 10)
         assert job.seconds_left == pytest.approx(2.0), "time aside does not count"
 
-    queue.start(lambda: Work(long, 1e9)).scored.result(LIMIT)
+    queue.start(lambda _: Work(long, 1e9)).scored.result(LIMIT)
     wait_until(lambda: len(ended) == 8)
     # Aside after the first step for 3 s, then after 3 more steps for the 3 that came in them, ...
     assert ended[:4] == [1004.0, 1010.0, 1013.0, 1016.0]
@@ -366,7 +369,7 @@ def test_a_long_story_is_scored_at_least_half_of_the_time(queue, monkeypatch):
 
 def test_the_place_in_the_queue_and_the_time_are_shown(page, queue, monkeypatch):
     monkeypatch.setattr(queue, "pace", None)
-    running = queue.start(lambda: Work(held, 9e6))
+    running = queue.start(lambda _: Work(held, 9e6))
     wait_until(lambda: running.phase)
     steps = steps_of(page, LONG, windows="1")
     assert "Waiting for its turn, after 1 other …" in next(steps)["status"]
@@ -414,7 +417,7 @@ def test_more_sentences_than_the_limit_are_refused_before_the_queue(page, queue,
 
 def test_a_limited_number_of_stories_waits(bert_folder):
     queue = ScoringQueue(bert_folder)
-    running = queue.start(lambda: Work(held, 1.0), "a")
+    running = queue.start(lambda _: Work(held, 1.0), "a")
     wait_until(lambda: running.phase)
     for n in range(MAX_WAITING_ALL - 1):
         start(queue, client=f"client {n // MAX_WAITING}")
@@ -574,6 +577,60 @@ def test_a_cancelled_book_frees_the_queue(page):
     *_, last = steps
     assert "Cancelled" in last["status"] and last["score"]["interactive"]
     assert "token" in scored_book(page, sent("book.txt", TEXT))
+
+
+@pytest.fixture
+def reading(monkeypatch):
+    """Books are read until they are cancelled; returns what happens to them."""
+    events = []
+
+    def read(name, data, check):
+        events.append(f"{name} begins")
+        try:
+            while True:
+                check()
+                time.sleep(0.005)
+        finally:
+            events.append(f"{name} ends")
+
+    monkeypatch.setattr(scoring, "read_bounded", read)
+    return events
+
+
+@pytest.mark.parametrize("how", ["cancel", "close the page", "close the server"])
+def test_a_book_is_read_until_it_is_cancelled(reading, how):
+    own = ScoringQueue()
+    page, events = Page(own, pause=0.01), []
+    steps = page.score_book(ME, book=sent("a.txt", b"A."), levels=LEVELS, method=ONE_PASS)
+    while "Reading the book …" not in (found := next(steps))["status"]:
+        pass
+    assert found["cancel"]["visible"] and reading == ["a.txt begins"]
+    own.pace = 1e-5
+    assert "Reading the book …" in next(steps)["status"], "no time is estimated"
+    ended = own.start(lambda _: Work(lambda _: events.append("a short story"), 1.0))
+    ended.scored.result(LIMIT)  # while the book is read
+    if how == "close the page":
+        steps.close()
+    else:
+        page.cancel(ME) if how == "cancel" else own.close()
+        assert "Cancelled" in list(steps)[-1]["status"]
+    wait_until(lambda: reading == ["a.txt begins", "a.txt ends"])
+    assert events == ["a short story"] and not own.jobs() and not page.jobs
+    own.close()
+
+
+def test_a_limited_number_of_books_is_read_at_a_time(reading):
+    own = ScoringQueue()
+    jobs = []
+    for name in "abc":
+        book = sent(f"{name}.txt", b"A.")
+        read = partial(book_work, book=book, levels=LEVELS, method=ONE_PASS)
+        jobs.append(own.start(read, in_thread=True))
+    wait_until(lambda: sorted(reading) == ["a.txt begins", "b.txt begins"])
+    jobs[0].stop()
+    wait_until(lambda: reading[2:] == ["a.txt ends", "c.txt begins"])
+    own.close()
+    assert len(reading) == 6 and all(job.stopped for job in jobs)
 
 
 def test_the_example_is_a_story_of_the_examples():

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import NamedTuple
 
 from narrative_twins.stories.books.book import Book, Chapter
@@ -17,7 +19,7 @@ from narrative_twins.stories.books.reading import book_of, book_sentences
 SECONDS = 60.0
 """The time that reading a book may take. A long novel takes some seconds."""
 MEMORY = 2_000_000_000
-"""Bytes that the process may have, code included."""
+"""Bytes that the process may have, code included, on systems that limit them (macOS does not)."""
 _PAUSE = 0.1  # seconds between two questions whether the visitor still waits
 _TOO_LARGE = "needs too much memory to be read; use the command `narrative-twins book`"
 
@@ -43,22 +45,22 @@ def read_bounded(
         ValueError: the book can't be read within the limits; what is wrong with it.
     """
     deadline = time.monotonic() + seconds
-    # In a session of its own, as Ctrl-C is for this process, which ends it.
-    with subprocess.Popen(
-        [sys.executable, "-m", "narrative_twins.stories.books.bounded", name],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as process:
+    with (
+        subprocess.Popen(
+            # Without the working directory among the places of modules.
+            [sys.executable, "-P", "-m", "narrative_twins.stories.books.bounded"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            # In a session of its own, as Ctrl-C is for this process, which ends it.
+            start_new_session=True,
+        ) as process,
+        ThreadPoolExecutor(1) as thread,
+    ):
         try:
-            content: bytes | None = data
-            while True:
-                try:
-                    found, _ = process.communicate(content, timeout=_PAUSE)
-                    break
-                except subprocess.TimeoutExpired:
-                    content = None  # what was given is still sent
+            sent = json.dumps(name).encode() + b"\n" + data
+            answer = thread.submit(process.communicate, sent)
+            while not wait([answer], _PAUSE).done:
                 check()
                 if time.monotonic() > deadline:
                     raise ValueError(
@@ -67,6 +69,7 @@ def read_bounded(
                     )
         finally:
             process.kill()
+        found, _ = answer.result()
     if process.returncode:
         raise ValueError(_TOO_LARGE)
     return _parsed(found)
@@ -96,11 +99,14 @@ def _read(name: str, data: bytes) -> dict[str, object]:
 
 
 def main() -> None:
-    """Read the book on standard input, whose name is the argument, and print it as JSON."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    """Read the book on standard input, after a line with its name, and print it as JSON."""
+    with suppress(ValueError):  # of macOS
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS) + 1))
-    print(json.dumps(_read(sys.argv[1], sys.stdin.buffer.read())))
+    # Also if the process that waits is killed.
+    resource.setrlimit(resource.RLIMIT_CPU, (int(2 * SECONDS), int(2 * SECONDS)))
+    name = json.loads(sys.stdin.buffer.readline())
+    print(json.dumps(_read(name, sys.stdin.buffer.read())))
 
 
 if __name__ == "__main__":

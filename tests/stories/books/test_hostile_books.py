@@ -378,3 +378,10 @@ def test_a_book_is_read_in_a_process_that_can_be_ended():
 
     with pytest.raises(KeyboardInterrupt):
         read_bounded("a.epub", GOOD, cancel)
+
+
+def test_names_and_files_of_strangers_around_the_process(tmp_path, monkeypatch):
+    (tmp_path / "json.py").write_text("raise SystemExit('executed')")
+    monkeypatch.chdir(tmp_path)
+    for name in ("-m.txt", "\ud800\0\n.txt", f"{'a' * 200_000}.txt"):
+        assert read_bounded(name, b"A b.", lambda: None).sentences == 1
