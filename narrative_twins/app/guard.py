@@ -36,8 +36,9 @@ CALL = "/gradio_api/call/score"
 INFO = "/gradio_api/info"
 _MESSAGES = "/gradio_api/queue/data"
 _PATHS = re.compile(
-    r"/|/theme\.css|/favicon\.ico|/(assets|static)(/[\w.+-]+)+|/download/[\w-]+\.\w+"
-    rf"|/config|{INFO}|/gradio_api/heartbeat/[\w-]+|{_MESSAGES}"
+    r"/|/theme\.css|/favicon\.ico|/(assets|static)(/[\w.+-]{1,200}){1,9}"
+    r"|/download/[\w-]{1,99}\.\w{1,9}"
+    rf"|/config|{INFO}|/gradio_api/heartbeat/[\w-]{{1,99}}|{_MESSAGES}"
 )
 """The paths that the page and programs read. Events are posted to `EVENTS`, and programs cancel
 them at `CANCEL`. Programs without a client of gradio post calls of the endpoint to `CALL`, and read
@@ -47,6 +48,8 @@ MAX_CALLS = 1_000
 """Calls whose messages nobody has read yet; those of older ones can't be read any more."""
 
 _ALL_ADDRESSES = ("0.0.0.0", "::")
+_CHECKED = (b"origin", b"access-control-request-method", b"access-control-request-headers")
+"""Headers that no request needs after the guard; gradio fails on some of their values."""
 _BODY_HEADERS = (b"content-length", b"content-type", b"content-encoding", b"transfer-encoding")
 
 
@@ -150,6 +153,8 @@ class Guard:
         app = self.app
         try:
             scope, receive = await self._accepted(Request(scope, receive))
+            headers = [header for header in scope["headers"] if header[0] not in _CHECKED]
+            scope = {**scope, "headers": headers}
         except HTTPException as error:
             if isinstance(error.detail, str):
                 app = PlainTextResponse(f"{error.detail}\n", error.status_code)

@@ -118,8 +118,12 @@ def _run(app: Any, host: str, listener: socket.socket, ready: Callable[[str], No
     """Serve an application until Ctrl-C."""
     import uvicorn
 
+    from narrative_twins.app.connections import BoundedProtocol
+
     # Connections that are open at the end are closed after a second, without error messages.
-    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app, http=BoundedProtocol, ws="none", log_level="critical", timeout_graceful_shutdown=1
+    )
     name = f"[{host}]" if ":" in host else host
     ready(f"http://{name}:{listener.getsockname()[1]}/")
     uvicorn.Server(config).run(sockets=[listener])

@@ -50,7 +50,7 @@ from support.processes import COMMAND, LIMIT, started, wait_until
 
 pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
 
-from narrative_twins.app import guard  # noqa: E402
+from narrative_twins.app import connections, guard  # noqa: E402
 from narrative_twins.app.guard import CALL, CANCEL, EVENTS, MAX_BODY, POLICY, Guard  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -79,19 +79,28 @@ def app(page):
     return application(page, ["0.0.0.0", "stories.example"])
 
 
-@pytest.fixture(scope="module")
-def address(app):
-    """The address at which the page is served."""
+@contextlib.contextmanager
+def served(app):
+    """The port at which an application is served."""
     import uvicorn
 
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
+    options = {"log_level": "critical", "timeout_graceful_shutdown": 1}
+    config = uvicorn.Config(app, http=connections.BoundedProtocol, ws="none", **options)
+    server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()
         wait_until(lambda: server.started)
-        yield f"http://localhost:{listener.getsockname()[1]}"
+        yield listener.getsockname()[1]
         server.should_exit = True
         thread.join(LIMIT)
+
+
+@pytest.fixture(scope="module")
+def address(app):
+    """The address at which the page is served."""
+    with served(app) as port:
+        yield f"http://localhost:{port}"
 
 
 @pytest.fixture(scope="module")
@@ -579,3 +588,56 @@ def test_without_gradio_the_error_names_the_extra(monkeypatch, capsys):
     assert main(["app"]) == 1
     words = "this needs pip install 'narrative_twins[demo]' (not installed: gradio)"
     assert words in capsys.readouterr().err
+
+
+async def hello(scope, receive, send):
+    """Answers requests that have arrived, at the path /later after half a second."""
+    if scope["type"] == "http":
+        while (await receive()).get("more_body"):
+            pass
+        await asyncio.sleep(0.5 * (scope["path"] == "/later"))
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": b"hello"})
+
+
+def answered(port: int, *requests: bytes) -> int:
+    """How many requests of a connection are answered until the server closes it."""
+    parts = []
+    with socket.create_connection(("127.0.0.1", port), LIMIT) as connection:
+        connection.sendall(b"".join(requests))
+        with contextlib.suppress(ConnectionError):
+            while part := connection.recv(1000):
+                parts.append(part)
+    return b"".join(parts).count(b"hello")
+
+
+GET = b"GET /later HTTP/1.1\r\nHost: a\r\n\r\n"
+LAST = GET.replace(b"Host", b"Connection: close\r\nHost")
+POST = b"POST / HTTP/1.1\r\nHost: a\r\n"
+CHUNK = POST + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+
+
+def test_connections_whose_requests_do_not_arrive_are_closed(monkeypatch):
+    monkeypatch.setattr(connections, "SECONDS", 0.2)
+    with served(hello) as port:
+        for begin in (b"", b"GET / HT", POST, POST + b"Content-Length: 9\r\n\r\n{", CHUNK):
+            assert answered(port, begin) == 0
+        assert answered(port, LAST) == 1, "the answer may take longer"
+        assert answered(port, GET, LAST) == 2
+        assert answered(port, GET, CHUNK) == 1
+
+
+def test_number_of_connections(monkeypatch):
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 1)
+    with served(hello) as port:
+        with socket.create_connection(("127.0.0.1", port)) as first:
+            first.sendall(b"GET")
+            assert answered(port, LAST) == 0
+            first.sendall(LAST[3:])
+            assert b"200" in first.recv(1000)
+        wait_until(lambda: answered(port, LAST) == 1)
+
+
+def test_what_gradio_fails_on_does_not_reach_it(http):
+    assert http.get("/", headers={"origin": "http://[::1"}).status_code == 200
+    assert http.get("/static/" + "a" * 9_000).status_code == 404

@@ -8,6 +8,7 @@ invalid.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import csv
 import io
@@ -16,6 +17,8 @@ import logging
 import random
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,11 +30,13 @@ from pathlib import Path
 import httpx
 
 from narrative_twins import Story, StoryEncoder, StoryError
+from narrative_twins.app.connections import SECONDS
 from narrative_twins.app.guard import CALL, CANCEL, EVENTS, MAX_BODY
 from narrative_twins.commands.cli import main
 from narrative_twins.data.rows import RowError, check_twins_row
 from narrative_twins.files import AtomicFile
 from narrative_twins.hub import encoder_files
+from narrative_twins.stories.books.bounded import SECONDS as BOOK_SECONDS
 from narrative_twins.stories.books.bounded import read_bounded
 
 from support.books import docx, epub, word_paragraph, xhtml
@@ -39,6 +44,7 @@ from support.chat_server import completion
 from support.command import run
 from support.hostile_checkpoints import SETTINGS, TOKENIZER, WEIGHTS, kernels_asked_for
 from support.hostile_requests import (
+    BOOK,
     ENDPOINT,
     INVALID_BODIES,
     INVALID_CALLS,
@@ -239,7 +245,7 @@ def terminals(folder: Path, encoder: Path) -> Attempts:
 
 
 def books(folder: Path, encoder: Path) -> Attempts:
-    """Books that readers would need hours or gigabytes for, within the limits of the page."""
+    """Books that readers would need hours or gigabytes for are read or reported in time."""
     note = "<a href='#a'>y</a>"
     chain = "<w:style w:styleId='s{0}'><w:name w:val='n'/><w:basedOn w:val='s{1}'/></w:style>"
     styles = "".join(chain.format(n, n + 1) for n in range(20_000))
@@ -254,11 +260,11 @@ def books(folder: Path, encoder: Path) -> Attempts:
         "wide.html": "<p>Über.</p>".encode("utf-32"),
     }
     for name, data in attempts.items():
-        try:
+        began = time.monotonic()
+        with contextlib.suppress(ValueError):
             read_bounded(name, data, lambda: None)
-            yield None
-        except ValueError as error:
-            yield f"{name}: {error}" if "takes more" in str(error) else None
+        spent = time.monotonic() - began
+        yield f"{name}: {spent:.0f} seconds" if spent > BOOK_SECONDS + 10 else None
 
 
 def memory(folder: Path, encoder: Path) -> Attempts:
@@ -363,8 +369,52 @@ def page(folder: Path, encoder: Path) -> Attempts:
             with client.stream("GET", "/gradio_api/queue/data?session_hash=last") as stream:
                 messages = "".join(stream.iter_lines())
             yield None if "1 sentence, 1 window." in messages else "stories are no longer scored"
+            yield from _slow_requests(int(port))
+            yield from _slow_book(client, process)
     errors = (folder / "errors").read_text()
     yield f"the server printed {errors[:200]}" if "Traceback" in errors else None
+
+
+def _slow_requests(port: int) -> Attempts:
+    """Requests that do not arrive; each is closed in time, and others are answered meanwhile."""
+    begin = b"POST /gradio_api/queue/join HTTP/1.1\r\nHost: localhost\r\n"
+    stalled = []
+    for sent in [b"", b"GET / HT", begin, begin + b"Content-Length: 9\r\n\r\n{"] * 50:
+        stalled.append(connection := socket.create_connection(("localhost", port)))
+        connection.sendall(sent)
+    began = time.monotonic()
+    answer = httpx.get(f"http://localhost:{port}/favicon.ico", timeout=20, trust_env=False)
+    yield None if answer.status_code < 500 else "no answer while requests are stalled"
+    for connection in stalled:
+        connection.settimeout(max(0.1, began + 2 * SECONDS - time.monotonic()))
+        try:
+            yield f"a stalled request got {said!r}" if (said := connection.recv(9)) else None
+        except ConnectionError:
+            yield None
+        except TimeoutError:
+            yield "a stalled request is still open"
+        connection.close()
+
+
+def _slow_book(client: httpx.Client, process: subprocess.Popen[str]) -> Attempts:
+    """A book that is read for long: others are scored meanwhile, and Ctrl-C ends the page."""
+    text = base64.b64encode(b"A b. " * 1_900_000).decode()
+    values = [f"a.txt\n{text}", ["sentence"], "one pass"]
+    client.post(EVENTS, json=event(BOOK, values, "book")).raise_for_status()
+    with client.stream("GET", "/gradio_api/queue/data?session_hash=book") as stream:
+        lines = stream.iter_lines()
+        found = any("Reading the book" in line for line in lines)
+        yield None if found else "the book is not read"
+        client.post(EVENTS, json=event(session="short")).raise_for_status()
+        with client.stream("GET", "/gradio_api/queue/data?session_hash=short") as other:
+            scored = "1 sentence, 1 window." in "".join(other.iter_lines())
+            yield None if scored else "no story is scored while a book is read"
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(10)
+            yield None
+        except subprocess.TimeoutExpired:
+            yield "Ctrl-C does not end the page while a book is read"
 
 
 def _requests(client: httpx.Client, secret: str) -> Attempts:
@@ -378,6 +428,8 @@ def _requests(client: httpx.Client, secret: str) -> Attempts:
 
     for method, path, options in file_requests(secret):
         yield refused(method, path, **options)
+    yield refused("GET", "/", (200,), headers={"origin": "http://[::1"})
+    yield refused("GET", "/static/" + "a" * 9000, (404,))
     for host in KNOWN_HOSTS:
         yield refused("GET", "/", (200,), headers={"host": host})
     for host in filter(None, OTHER_HOSTS):

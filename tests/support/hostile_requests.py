@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-ENDPOINT = 8
-"""The number of the event of the endpoint `/score`; 0 scores a story, 2 shades it."""
+ENDPOINT, BOOK = 8, 4
+"""The numbers of the events of the endpoint `/score` and of a book; 0 scores a story, 2 shades
+it."""
 
 STORY = ("Omar ran.", ["deletion"], "auto", "exact", "sentences")
 """Valid input of the events 0 and `ENDPOINT`."""
@@ -64,7 +65,7 @@ OTHER_HOSTS += ["localhost:80:80", "192.168.1.7:7860", "[::1].evil.com", "<scrip
 """For a server that was started for 0.0.0.0 and stories.example, and is reached as localhost."""
 
 ORIGINS = ["http://evil.com", "null", "", "://", "http://[", "http://localhost:3000"]
-ORIGINS += ["http://localhost", "http://localhost:7860.evil.com"]
+ORIGINS += ["http://[::1", "http://localhost", "http://localhost:7860.evil.com"]
 OTHER_PAGES = [{"origin": origin} for origin in ORIGINS]
 OTHER_PAGES += [{"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}]
 """Headers of posts that browsers send from other pages than http://localhost:7860."""
