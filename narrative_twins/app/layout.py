@@ -236,7 +236,7 @@ def _story_input(page: Page) -> dict[str, Any]:
             names,
             value=[name for name in names if page.method == EXACT or name not in exact_only],
             label="Operations",
-            info=f"In one pass there is no {', '.join(exact_only)}; choosing it selects exact scores.",
+            info=f"One pass has no {', '.join(exact_only)}; choosing it selects exact scores.",
             elem_id="operations",
         )
         with gr.Row():
