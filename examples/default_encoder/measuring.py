@@ -81,6 +81,8 @@ FIGURES = {
         *_STORIES,
     ),
     "one_pass_rocstories_summarization_auc": ("AUC of summarization, one pass", *_STORIES),
+    "one_pass_rocstories_deletion_spearman": ("Spearman of deletion, one pass", *_STORIES),
+    "one_pass_rocstories_disruption_spearman": ("Spearman of disruption, one pass", *_STORIES),
     "one_pass_tripod_summarization_auc": (
         "AUC of summarization, one pass",
         "Turning points of 84 film synopses of TRIPOD",
@@ -89,6 +91,11 @@ FIGURES = {
     "one_pass_tales_summarization_spearman": (
         "Spearman of summarization, one pass",
         "Passages of fairy tales with marks of a language model",
+        None,
+    ),
+    "one_pass_squality_summarization_spearman": (
+        "Spearman of summarization, one pass",
+        "Plot summaries of SQuALITY with what other summaries keep",
         None,
     ),
 }

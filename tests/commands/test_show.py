@@ -182,7 +182,7 @@ def test_numbers_that_shades_cant_be_made_of_are_refused(values, tmp_path):
     row = results()[1].to_dict() | {"scores": {"deletion": values}}
     (tmp_path / "a.jsonl").write_text(json.dumps(row))
     done = shown(tmp_path / "a.jsonl")
-    assert done.code == 1 and "scores of 'deletion' are not a list of numbers" in done.err
+    assert done.code == 1 and "scores of 'deletion' are not a list of finite numbers" in done.err
 
 
 @pytest.mark.parametrize("sign", "＝＋－＠=+-@")
