@@ -80,6 +80,11 @@ def run_in_copy(work: Callable[[], object]) -> int:
     child = os.fork()
     if not child:
         try:
+            if "torch" in sys.modules:
+                # Torch makes a new thread pool at its first use after a fork, which fails if two
+                # threads, as those that load weights, do it at once.
+                torch = sys.modules["torch"]
+                torch.set_num_threads(torch.get_num_threads())
             work()
             os._exit(0)
         except BaseException:
