@@ -8,8 +8,8 @@ FOLDER contains `roc_val.json` (five-sentence stories with votes of readers) and
 (film synopses in five windows, with turning points). Models are loaded before. Seconds per text are
 medians over rounds, in which all ways take turns, on the first texts; agreement, Spearman or AUC,
 is that of all texts (with `--limit`, of the first). A document of 1,000 sentences is timed once.
-Alternatives that are not installed are skipped. It prints the table that README has, and writes the
-results and the plot.
+Alternatives that are not installed are skipped. It prints the table that docs/speed.md has, and writes
+the results and the plot.
 """
 
 from __future__ import annotations
