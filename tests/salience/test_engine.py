@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+from contextlib import nullcontext
 from itertools import count
 from types import SimpleNamespace
 
@@ -25,6 +26,7 @@ from narrative_twins import (
 )
 from narrative_twins.salience import engine
 from narrative_twins.salience.operations import resolve_operations
+from narrative_twins.salience.plans import exact_plans
 
 from support.models import encoder_of, small
 from support.oracle import Oracle
@@ -220,7 +222,17 @@ def test_window_with_too_many_tokens_is_refused_before_it_is_encoded(encoder, mo
     with pytest.raises(StoryError, match=problem):
         score_story(TALE, encoder, windows=1)
     assert not encoded
-    assert score_story(TALE, encoder, windows=1, operations="summarization").scores
+    # Exactly as many tokens as there may be, and one more.
+    operations, tokens = (
+        resolve_operations("summarization"),
+        encoder.tokenize(split_sentences(TALE)),
+    )
+    (plan,) = exact_plans(operations, tokens, [(0, len(tokens.texts))])
+    for limit in (plan.tokens, plan.tokens - 1):
+        monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", limit)
+        refused = pytest.raises(StoryError, match=f"{limit:,} tokens for summarization")
+        with refused if limit < plan.tokens else nullcontext():
+            assert score_story(TALE, encoder, windows=1, operations=operations).scores
 
 
 @pytest.mark.parametrize(
@@ -267,7 +279,7 @@ class Invalid(Operation):
         return np.zeros(window.size)
 
 
-@pytest.mark.parametrize("order", [(99,), (), [0]], ids=str)
+@pytest.mark.parametrize("order", [(1, 2), (-1, 0), (), [0]], ids=str)
 def test_invalid_orders_raise(encoder, order):
     with pytest.raises(ValueError, match="operation 'wild' has the order"):
         score_story("Nadia ran. It rained.", encoder, operations=Invalid(order))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
+from narrative_twins.training import losses
 from narrative_twins.training.losses import NarrativeTwinsLoss, batches_by_length
 
 from support.models import modules
@@ -110,6 +111,21 @@ def test_passes_have_short_texts_first_and_no_more_tokens_than_the_limit(lengths
         assert len(part) * longest <= limit or len(part) == 1
         # One more text would not fit.
         assert not len(after) or (len(part) + 1) * lengths[after[0]] > limit
+
+
+def test_texts_are_encoded_in_passes_that_fit_the_caches_of_a_cpu(monkeypatch):
+    model, shapes = model_of().double(), []
+    batch, loss = features(model, STORIES), NarrativeTwinsLoss(model)
+    with torch.no_grad():
+        whole = loss([batch]).item()
+        monkeypatch.setattr(losses, "CPU_PASS_TOKENS", 40)
+        hook = model.register_forward_pre_hook(
+            lambda _, given: shapes.append(given[0]["input_ids"].shape)
+        )
+        with hook:
+            assert loss([batch]).item() == pytest.approx(whole, abs=1e-6)
+    assert sum(texts for texts, _ in shapes) == len(batch["side"]) and len(shapes) > 3
+    assert all(texts * longest <= 40 or texts == 1 for texts, longest in shapes)
 
 
 def test_it_is_multiple_negatives_ranking_loss():
