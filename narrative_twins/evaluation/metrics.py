@@ -34,7 +34,7 @@ def spearman(scores: ArrayLike, counts: ArrayLike) -> float:
     """Spearman's rank correlation, with mean ranks for ties; nan if scores or counts are
     constant."""
     x, y = _paired(scores, counts)
-    if x.size < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+    if not x.size or np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")
     return float(np.corrcoef(rankdata(np.stack([x, y]), axis=1))[0, 1])
 
@@ -112,7 +112,7 @@ def partial_correlation(products: NDArray[np.float64]) -> float:
         - with_controls @ np.linalg.pinv(of_controls, rcond=1e-9, hermitian=True) @ with_controls.T
     )
     # Rounding errors remain of a variable that is fully explained.
-    if (np.diag(rest) <= 1e-9 * np.maximum(np.diag(own), 1e-300)).any():
+    if (np.diag(rest) <= 1e-9 * np.diag(own)).any():
         return float("nan")
     return float(np.clip(rest[0, 1] / np.sqrt(rest[0, 0] * rest[1, 1]), -1, 1))
 

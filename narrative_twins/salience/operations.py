@@ -44,7 +44,6 @@ class Registry(dict[str, Item], Generic[Item]):
     """
 
     def __init__(self, base: type, kind: str) -> None:
-        super().__init__()
         self.base: Any = base
         self.kind = kind
         self.noun = kind.split(" ", 1)[1]

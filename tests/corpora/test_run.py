@@ -30,6 +30,9 @@ class Lengths(StoryScorer):
     def settings(self):
         return self.settings_now
 
+    def unload(self):
+        raise AssertionError("a single process needs its encoder")
+
     def rows(self, stories):
         found = []
         for story in stories:
@@ -68,6 +71,7 @@ def test_shards_and_manifest(tmp_path):
     counts, folder = [], tmp_path / "out"
     done = score_corpus(corpus(5, 0, 4), folder, Lengths(), rows=4, on_progress=counts.append)
     assert (done.rows, done.errors, done.shards, done.added, counts) == (9, 2, 3, 9, [4, 4, 1])
+    assert done.truncated == 0
     expected = [(name, n) for name, size in (("a.jsonl", 5), ("c.jsonl", 4)) for n in range(size)]
     assert places(folder) == expected
     rows = rows_of(folder)
@@ -78,6 +82,9 @@ def test_shards_and_manifest(tmp_path):
     assert [line["name"] for line in lines] == [f"scores-0000{n}.parquet" for n in range(3)]
     ranges = [(item["start"], item["stop"]) for item in lines[1]["segments"]]
     assert ranges == [(4, 5), (0, 3)]
+    # Manifests of earlier versions are resumed, so the digest never changes.
+    (last,) = lines[2]["segments"]
+    assert last["digest"] == "5d390e1cd8b9f9014be5012a5fe9d959"
 
 
 def test_a_rerun_scores_what_is_new(tmp_path):
@@ -110,7 +117,12 @@ def test_what_is_refused(tmp_path):
         with pytest.raises(ResumeError, match=problem):
             score_corpus(sources, tmp_path, **{"scorer": Lengths(), "rows": 4, **options})
         assert files_of(tmp_path) == before, problem
-    for problem, options in (("a.jsonl is named twice", {}), ("counted from 1", {"job": (0, 2)})):
+    for problem, options in (
+        ("a.jsonl is named twice", {}),
+        ("counted from 1", {"job": (0, 2)}),
+        ("counted from 1", {"job": (3, 2)}),
+        ("counted from 1", {"rows": 0}),
+    ):
         with pytest.raises(ValueError, match=problem):
             score_corpus([*corpus(1), *corpus(1)], tmp_path / "new", Lengths(), **options)
     (tmp_path / "scores-00001.parquet").unlink()
@@ -143,6 +155,8 @@ def test_jobs_share_the_rows_and_a_folder(tmp_path):
     for number in (1, 2, 3):
         score_corpus(corpus(25, 9, 40, 30), together, Lengths(), rows=4, job=(number, 3))
     assert len(places(together)) == len(set(places(together))) == 104
+    # With any version of the package.
+    assert owns((734, 1000), "a.jsonl", 0) and owns((735, 1000), "a.jsonl", 1)
     for job, model in (((1, 3), "b"), ((1, 4), "a"), ((1, 1), "a")):
         with pytest.raises(ResumeError):
             score_corpus(corpus(23), together, Lengths(model), rows=4, job=job)
@@ -162,10 +176,12 @@ def test_a_shard_is_on_disk_before_it_is_recorded(tmp_path, monkeypatch):
     """The shard and its new name in the folder: a crash of the machine leaves no record of a torn
     shard."""
     calls = []  # with the number of the file on the disk, which stays when it is renamed
+    files = []
     sync, replace = os.fsync, os.replace
 
     def synced(file):
         calls.append(("sync", os.fstat(file).st_ino))
+        files.append(file)
         sync(file)
 
     def renamed(source, target):
@@ -183,6 +199,9 @@ def test_a_shard_is_on_disk_before_it_is_recorded(tmp_path, monkeypatch):
         at = calls.index(("rename", shard))
         assert calls[at - 1] == ("sync", shard)
         assert calls[at + 1 : at + 3] == [("sync", within), ("sync", manifest)]
+    for file in files:  # all are closed
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(file)
 
 
 def test_a_shard_that_can_not_be_written_leaves_nothing(tmp_path, monkeypatch):

@@ -54,6 +54,7 @@ def test_windows_typed_by_a_user(text, windows):
 
 def test_windows_in_all_forms():
     assert Story.parse(FIVE, 1).windows == ((0, 5),)
+    assert Story.parse(FIVE, 5).windows == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5))
     pairs = [[0, 2], [2, 5]]
     for windows in ([2, 3], np.array([2, 3]), pairs, [(0, 2), (2, 5)], np.array(pairs)):
         own = {"sentences": FIVE, "windows": windows}
@@ -138,7 +139,7 @@ def test_invalid_stories_raise(source, problem):
 
 @pytest.mark.parametrize(
     "windows",
-    [0, 6, -1, True, "even", 2.5, [], [2, 2], [5, 0], [6, -1], [[0, 2], [3, 5]], [[0, 3], [2, 5]], [[0, 1], [2, 3]], [[0, 1], [2, 3, 4]], [[0, 2, 5]],
+    [0, 6, -1, True, "even", 2.5, [], [2, 2], [5, 0], [6, -1], [[0, 2], [3, 5]], [[0, 3], [2, 5]], [[0, 1], [2, 3]], [[0, 1], [2, 3, 4]], [[0, 2, 5]], [[5]],
      [[1, 0], [2, 3, 4]], [[], [0, 1, 2, 3, 4]], [FIVE[:2], FIVE[2:]], [FIVE[:2], 3], {}, [[0, None], [2, 5]], [[None, 5]]],
     ids=str,
 )  # fmt: skip
