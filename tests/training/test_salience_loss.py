@@ -233,7 +233,6 @@ def test_what_is_left_out(caplog):
         ({"temperature": 0}, "must be above 0"),
         ({"operations": "deletion", "temperature": {"shifting": 1}}, "name only deletion"),
         ({"max_shifts": 0}, "max_shifts=0"),
-        ({"mini_batch_size": 0}, "mini_batch_size=0 is not at least 1"),
         ({"approximate": "two-pass"}, "choose 'one-pass' or None"),
         (
             ONE_PASS | {"operations": {"deletion": 1, "shifting": 1}},
