@@ -169,13 +169,11 @@ class SaliencePipeline(Pipeline):
         `save_pretrained` of the model."""
         self.encoder.save_pretrained(save_directory, **kwargs)
 
-    def push_to_hub(
-        self, repo_id: str, *, commit_message: str | None = None, **options: Any
-    ) -> str:
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Push the encoder in the plain layout of sentence-transformers with its card, see
         `StoryEncoder.push_to_hub`, of which `options` are the other arguments. Returns the URL of
         the repository."""
-        return self.encoder.push_to_hub(repo_id, message=commit_message, **options)
+        return self.encoder.push_to_hub(repo_id, **options)
 
     def _stream(self, stories: Iterable[Any], options: dict[str, Any]) -> Iterator[Result]:
         """Yield results in order, with None for each skipped story."""

@@ -143,7 +143,7 @@ def export(model: str | None, backend: str, folder: str) -> int:
 @option("--update", is_flag=True, help="Allow a repository that already has files.")
 @option("--with-code", is_flag=True, help="Also push a branch for users without this package.")
 @option("--revision", metavar="BRANCH", help="Created if it is missing (default: main).")
-@option("--message", metavar="TEXT", help="Commit message.")
+@option("--message", "commit_message", metavar="TEXT", help="Commit message.")
 @option("--dry-run", is_flag=True, help="Only print the files and the card.")
 def push(model: str, name: str, facts_file: str | None, dry_run: bool, **options: Any) -> int:
     """Push, or print what would be pushed."""

@@ -82,7 +82,7 @@ def push_encoder(
     with_code: bool = False,
     revision: str | None = None,
     token: str | bool | None = None,
-    message: str | None = None,
+    commit_message: str | None = None,
 ) -> str:
     """Push an encoder in the plain layout of sentence-transformers, with its model card.
 
@@ -101,7 +101,7 @@ def push_encoder(
             trust_remote_code=True)`.
         revision: the branch, created if missing; default `main`.
         token: the Hub token; default that of `hf auth login` or HF_TOKEN.
-        message: the commit message.
+        commit_message: the message of the commit.
 
     Returns:
         The URL of the repository.
@@ -114,7 +114,7 @@ def push_encoder(
     with tempfile.TemporaryDirectory() as scratch:
         folder, facts = checked_encoder(encoder, Path(scratch), facts)
         content = encoder_files(folder, repo_id, facts)
-        commits = [(content, message or "Story encoder", revision)]
+        commits = [(content, commit_message or "Story encoder", revision)]
         if with_code:
             complete = self_contained_files(content, read_checkpoint_settings(folder), repo_id)
             commits.append((complete, "Self-contained form", "with-code"))
@@ -218,7 +218,7 @@ def push_dataset(
     update: bool = False,
     revision: str | None = None,
     token: str | bool | None = None,
-    message: str | None = None,
+    commit_message: str | None = None,
 ) -> str:
     """Push a data set as Parquet, with its card; `datasets.load_dataset(repo_id, configuration)`
     loads it.
@@ -229,7 +229,7 @@ def push_dataset(
             which is pushed as it is.
         facts: facts for the card, apart from columns and counts; not for a folder, which has a
             card.
-        repo_id, private, update, revision, token, message: as in `push_encoder`.
+        repo_id, private, update, revision, token, commit_message: as in `push_encoder`.
 
     Returns:
         The URL of the repository.
@@ -253,7 +253,7 @@ def push_dataset(
                     file = Path(scratch) / f"{name}-{split}.parquet"
                     rows.to_parquet(file)
                     content[f"{name}/{split}-00000-of-00001.parquet"] = file
-        commits = [(content, message or "Data set", revision)]
+        commits = [(content, commit_message or "Data set", revision)]
         return _push(repo_id, "dataset", commits, private, update, token)
 
 

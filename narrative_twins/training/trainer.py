@@ -372,7 +372,7 @@ class StoryTrainer(Trainer):
                 update=True,
                 revision=revision or args.hub_revision,
                 token=token,
-                message=commit_message,
+                commit_message=commit_message,
             )
 
 

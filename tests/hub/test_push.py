@@ -226,13 +226,14 @@ def test_folder_of_a_plain_model_is_pushed_in_the_layout_of_others(bert_folder, 
 
 def test_repository_with_files_is_not_overwritten(checkpoint, hub):
     encoder = StoryEncoder.from_pretrained(checkpoint, device="cpu")
-    assert encoder.push_to_hub(NAME) == f"{hub.address}/{NAME}"
+    assert encoder.push_to_hub(NAME, commit_message="First") == f"{hub.address}/{NAME}"
     before = hub.repositories["models", NAME]["main"].copy()
     salience = load(str(checkpoint))
     with pytest.raises(HubError, match=r"already on the Hub, with \d+ files; .*--update"):
         salience.push_to_hub(NAME, facts=FACTS)
     assert hub.repositories["models", NAME]["main"] == before
-    salience.push_to_hub(NAME, facts=FACTS, update=True, private=True)
+    salience.push_to_hub(NAME, commit_message="Facts", facts=FACTS, update=True, private=True)
+    assert hub.messages == ["First", "Facts"]
     assert "a random BERT" in hub.files("models", NAME)["README.md"].decode()
 
 

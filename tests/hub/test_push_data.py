@@ -43,7 +43,9 @@ def test_round_trip_of_a_data_set_with_two_configurations(hub, tmp_path):
     facts = DatasetFacts(
         name="Stories", description="Two kinds: {{ 7 * 7 }}", source="Made up.", license="cc0-1.0"
     )
-    push_dataset({"twins": twins, "labeled": labeled}, NAME, facts=facts)
+    data = {"twins": twins, "labeled": labeled}
+    push_dataset(data, NAME, facts=facts, commit_message="Two kinds")
+    assert hub.messages == ["Two kinds"]
     folder = downloaded(hub, tmp_path / "folder")
     for name, expected in (("twins", twins), ("labeled", {"train": labeled})):
         found = load_dataset(folder, name, cache_dir=str(tmp_path / "cache"))

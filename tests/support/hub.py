@@ -34,6 +34,7 @@ class Hub:
             files by path.
         asked: method and path of all requests.
         given: the files that were downloaded.
+        messages: those of the commits of all repositories, oldest first.
         fault: the simulated error of a request by method and path: a status, "drop" to close the
             connection, or None.
     """
@@ -46,6 +47,7 @@ class Hub:
         self.fault: Callable[[str, str], int | str | None] = lambda method, path: None
         self.private: set[str] = set()
         self.given: list[str] = []
+        self.messages: list[str] = []
         self.lock = Lock()
         self.address = ""
 
@@ -205,7 +207,9 @@ class Handler(BaseHTTPRequestHandler):
         files = dict(self.hub.repositories[kind, name][revision][-1])
         for line in map(json.loads, body.splitlines()):
             value = line["value"]
-            if line["key"] == "file":
+            if line["key"] == "header":
+                self.hub.messages.append(value["summary"])
+            elif line["key"] == "file":
                 files[value["path"]] = base64.b64decode(value["content"])
             elif line["key"] == "lfsFile":
                 files[value["path"]] = self.hub.large[value["oid"]]
