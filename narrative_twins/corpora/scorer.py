@@ -128,13 +128,19 @@ class StoryScorer:
         return pyarrow.schema([(name, types.get(name, text)) for name in COLUMNS])
 
     def __call__(self, batch: Any) -> Any:
-        """Score a batch, see the class. Raises a ValueError if it has no column of the stories."""
+        """Score a batch, see the class. Raises a ValueError if it has no column of the stories, or
+        is a single row."""
         is_table = isinstance(batch, pyarrow.Table)
         # A table of polars iterates over its columns.
         is_polars = hasattr(batch, "get_columns")
         columns = batch.to_pydict() if is_table else batch.to_dict() if is_polars else dict(batch)
         if self.column is not None and self.column not in columns:
             raise ValueError(f"there is no column {self.column!r}; there are {', '.join(columns)}")
+        if texts := [name for name, values in columns.items() if isinstance(values, str)]:
+            raise ValueError(
+                f"{texts[0]!r} is one text, not a column of a batch; score batches of rows:"
+                " map(scorer, batched=True), or map_batches of Ray"
+            )
         if self.column is not None:
             stories = list(columns[self.column])
         else:

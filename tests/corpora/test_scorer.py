@@ -111,5 +111,8 @@ def test_rows_without_a_column_and_what_is_refused(scorer, encoder):
     assert errors == ["it is torn", None]
     with pytest.raises(ValueError, match="there is no column 'text'; there are body, id"):
         scorer({"body": TEXTS, "id": [1, 2, 3]})
+    for each in (scorer, rows):
+        with pytest.raises(ValueError, match=r"'text' is one text, .*map\(scorer, batched=True\)"):
+            Dataset.from_dict({"text": TEXTS}).map(each)
     with pytest.raises(ValueError, match="unknown operation 'erasure'"):
         StoryScorer(operations="erasure")
