@@ -12,7 +12,7 @@ cluster put `SlurmPipelineExecutor` in the place of `LocalPipelineExecutor`.
 
 import argparse
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -41,8 +41,10 @@ class ScoreStories(PipelineStep):
         # It is pickled without an encoder, so each task loads its own.
         self.scorer = StoryScorer(**options)
 
-    def run(self, data: Iterator[Any], rank: int = 0, world_size: int = 1) -> Iterator[Any]:
+    def run(self, data: Iterable[Any], rank: int = 0, world_size: int = 1) -> Iterator[Any]:
         """The documents of a task, with their scores."""
+        # The first step of a pipeline may be given a list.
+        data = iter(data)
         while documents := list(islice(data, self.rows)):
             with self.track_time():
                 found = self.scorer.rows([document.text for document in documents])

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import signal
 import sys
+from itertools import islice
 
 import psutil
 import pyarrow.dataset
@@ -98,6 +100,19 @@ def test_ray(source, expected, tmp_path, bert_folder):
     assert done.returncode == 0, done.stderr[-3000:]
     rows = pyarrow.dataset.dataset(out, format="parquet").to_table().to_pylist()
     assert_same(rows, expected)
+
+
+def test_step_of_datatrove_takes_a_list(bert_folder):
+    """Once each, as other steps do."""
+    data = pytest.importorskip("datatrove.data", reason="make corpora-test installs datatrove")
+    example = runpy.run_path(str(EXAMPLES / "score_corpus_datatrove.py"))
+    step = example["ScoreStories"](
+        rows=2, encoder=bert_folder, loading={"dtype": "float32", "device": "cpu"}
+    )
+    documents = [data.Document(text=text, id=str(n)) for n, text in enumerate(TEXTS[:5])]
+    found = list(islice(step.run(documents), 6))
+    assert [document.id for document in found] == ["0", "1", "2", "3", "4"]
+    assert all(document.metadata["scores"] for document in found)
 
 
 def test_datatrove(source, expected, tmp_path, bert_folder):
