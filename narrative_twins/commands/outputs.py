@@ -60,6 +60,11 @@ class Output:
         if self.format == REPORT and self.out == STDIN:
             raise click.UsageError("a report is a folder; name one with --out")
         suffixes = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
+        if self.format == REPORT and os.path.splitext(self.out)[1].lower() in suffixes:
+            raise click.UsageError(
+                f"a report is a folder, and {self.out!r} is the name of a file; name a folder with"
+                " --out, or write one file with `score` or `show`"
+            )
         self.format = output_format(self.out, self.format, suffixes)
         if is_book and self.format not in formats_of_books():
             raise click.UsageError(

@@ -60,6 +60,8 @@ def test_help_imports_nothing_large():
         (["score", "--share", "0.5"], "--share needs --format extract"),
         (["score", "-f", "extract", "--share", "0.5", "--top", "1"], "--top and --share"),
         (["report", "--out", "-"], "a report is a folder"),
+        (["report", "a.txt", "-o", "x.html"], "a report is a folder, and 'x.html' is the name of"),
+        (["show", "a.jsonl", "--format", "report", "--out", "X.HTML"], "write one file"),
         (["book"], "Missing argument 'FILE'"),
         (["evaluate"], "name stories with labels"),
         (["evaluate", "stories", "--server", "http://x"], "must be used together"),
