@@ -4,7 +4,8 @@ sentences."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +25,8 @@ from narrative_twins.commands.options import (
     resume_hint,
     resume_option,
     scoring_options,
+    shows_progress,
+    tell,
     usage_errors,
     watch,
 )
@@ -34,7 +37,7 @@ from narrative_twins.files import STDIN, AtomicFile, ResumableFile, digest
 from narrative_twins.salience.books.extract import DEFAULT_SHARE
 from narrative_twins.salience.books.extract import FORMATS as EXTRACT_FORMATS
 from narrative_twins.salience.books.result import read_book_salience
-from narrative_twins.salience.books.units import LEVELS
+from narrative_twins.salience.books.units import LEVELS, Row
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import FAST
 from narrative_twins.salience.result import PRIMARY_OPERATION
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from narrative_twins.salience.books.scoring import BookScorer
     from narrative_twins.stories.books.book import Book
 
+_LARGE = 1_000_000  # bytes of a file that may take seconds to read
 _START = 100_000  # characters from which the language is recognized
 _SAVED = (".json", ".jsonl")
 
@@ -77,7 +81,7 @@ def book(
     """Read, score and write a book."""
     output.check([file], resume, is_book=True)
     target = output.target()
-    found, scorer = _load(file, levels, scoring, loading)
+    found, scorer = _load(file, levels, scoring, loading, quiet)
     progress = watch(quiet)
     if output.format != JSON_LINES:
         output.write(scorer.result(found, scorer.rows(found, progress=progress)), target)
@@ -89,27 +93,36 @@ def book(
     rows = out.rows()
     done = [row for row in rows if "scenes" in row]  # the last line may be that of the book
     is_complete = len(done) < len(rows)
-    with on_interrupt(lambda: resume_hint(output.out)), out:
-        rows = []
-        for row in scorer.rows(found, done, progress):
-            rows.append(row)
-            if len(rows) > len(done):
+
+    def written() -> Iterator[Row]:
+        for number, row in enumerate(scorer.rows(found, done, progress)):
+            if number >= len(done):
                 out.write(output.encoded(_line(row)))
+            yield row
+
+    with on_interrupt(lambda: resume_hint(output.out)), out:
+        result = scorer.result(found, written())
         if not is_complete:
-            out.write(output.encoded(_line(scorer.result(found, rows).book_row())))
+            out.write(output.encoded(_line(result.book_row())))
     return 0
 
 
 def _load(
-    file: str, levels: list[str], scoring: Mapping[str, Any], loading: Mapping[str, Any]
+    file: str,
+    levels: list[str],
+    scoring: Mapping[str, Any],
+    loading: Mapping[str, Any],
+    quiet: bool,
 ) -> tuple[Book, BookScorer]:
     """Read the book, then load what it is scored with, so that what is wrong with it is reported at
     once."""
     from narrative_twins.salience.books.scoring import BookScorer, level_operations
-    from narrative_twins.stories.books.reading import read_book
+    from narrative_twins.stories.books.reading import printable_name, read_book
 
     with usage_errors():
         level_operations(levels, scoring)  # type: ignore[arg-type]
+    if shows_progress(quiet) and os.path.isfile(file) and os.path.getsize(file) > _LARGE:
+        tell(f"reading {printable_name(file)}")
     found = read_book(file)
     language_hint(loading["model"], file, found.text[:_START])
     return found, BookScorer.of(load_encoder(loading), levels, **scoring)
@@ -185,7 +198,7 @@ def extract(
         result = read_book_salience(file)
     else:
         chosen = {**scoring, "operations": [operation or PRIMARY_OPERATION], "max_shifts": None}
-        found, scorer = _load(file, ["sentence"], chosen, loading)
+        found, scorer = _load(file, ["sentence"], chosen, loading, quiet)
         result = scorer.result(found, scorer.rows(found, progress=watch(quiet)))
     piece = result.extract(sentences, operation, share=share, words=words).in_format(form)
     Output(out, "extract").write_pieces([piece], target)

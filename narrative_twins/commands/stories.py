@@ -220,8 +220,10 @@ def read_inputs(paths: Sequence[str], form: StoryFormat = StoryFormat()) -> Iter
 def count_inputs(paths: Sequence[str], input_format: str = "auto") -> int:
     """As `count_stories`, for `read_inputs`."""
     paths = files_of(paths, SUFFIXES)
-    tables = [path for path in paths if input_format == "auto" and has_rows(path)]
-    files = [path for path in paths if path not in tables]
+    tables: list[str] = []
+    files: list[str] = []
+    for path in paths:
+        (tables if input_format == "auto" and has_rows(path) else files).append(path)
     stories = count_stories(files, input_format)
     if not tables or (files and not stories) or not all(map(os.path.isfile, tables)):
         return 0 if tables else stories

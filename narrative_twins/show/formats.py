@@ -128,7 +128,7 @@ def write_results(
     "text",
     "text/plain",
     suffixes=(".txt",),
-    write_book=lambda book, layout: [book_text(book, layout.top or TOP, layout.console)],
+    write_book=lambda book, layout: book_text(book, layout.top or TOP, layout.console),
     download=False,
 )
 def _text(results: Iterable[StorySalience], layout: Layout) -> Pieces:

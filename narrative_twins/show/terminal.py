@@ -120,19 +120,27 @@ def _table(columns: Sequence[str]) -> Table:
     return table
 
 
-def book_text(result: BookSalience, top: int = TOP, console: Console | None = None) -> str:
+def book_text(
+    result: BookSalience, top: int = TOP, console: Console | None = None
+) -> Iterator[str]:
     """A table of contents with scores and bars, then the `top` most salient sentences of each
-    chapter in story order. The console decides about width and colours; default plain text of 120
-    columns."""
+    chapter in story order, chapter by chapter. The console decides about width and colours; default
+    plain text of 120 columns."""
     console = console or Console(width=120, color_system=None, force_terminal=False)
     with console.capture() as captured:
         console.print(Text(f"{_cell(result.name)}: {result.extent}", _BOLD), soft_wrap=True)
         if result.levels != ("sentence",):
             console.print(_contents(result))
-        for chapter in result.chapters if "sentence" in result.levels else ():
-            console.print()
-            console.print(Text(_cell(chapter.name), _BOLD), soft_wrap=True)
-            console.print(_salient(chapter, result, top))
+    yield _trimmed(captured.get())
+    if "sentence" in result.levels:
+        operation = result.shading["sentence"]  # once, as it is found in the complete book
+        for chapter in result.chapters:
+            with console.capture() as captured:
+                console.print()
+                console.print(Text(_cell(chapter.name), _BOLD), soft_wrap=True)
+                console.print(_salient(chapter, operation, result.dtype, top))
+            yield _trimmed(captured.get())
+    with console.capture() as captured:
         console.print()
         console.print(
             "Bars go from the lowest to the highest of the units that are compared; one alone has"
@@ -140,8 +148,12 @@ def book_text(result: BookSalience, top: int = TOP, console: Console | None = No
         )
         for note in [*result.notes, *precision(result.dtype)]:
             console.print(Text(_cell(note)))
-    # Lines are padded to the width of the console.
-    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+    yield _trimmed(captured.get())
+
+
+def _trimmed(text: str) -> str:
+    """Lines without the spaces by which they are padded to the width of the console."""
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 def _contents(result: BookSalience) -> Table:
@@ -171,8 +183,7 @@ def _with_bars(
         ]
 
 
-def _salient(chapter: Unit, result: BookSalience, top: int) -> Table:
-    operation = result.shading["sentence"]
+def _salient(chapter: Unit, operation: str, dtype: str | None, top: int) -> Table:
     scored = UnitScores.of_children(chapter.children)
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)
@@ -180,6 +191,6 @@ def _salient(chapter: Unit, result: BookSalience, top: int) -> Table:
     table.add_column(ratio=1)
     for i in sorted(scored.highest(top, operation)):
         unit = scored.units[i]
-        score = shown_score(unit.scores[operation], result.dtype)
+        score = shown_score(unit.scores[operation], dtype)
         table.add_row(str(unit.index + 1), score, Text(_cell(unit.text)))
     return table

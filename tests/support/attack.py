@@ -265,6 +265,12 @@ def books(folder: Path, encoder: Path) -> Attempts:
             read_bounded(name, data, lambda: None)
         spent = time.monotonic() - began
         yield f"{name}: {spent:.0f} seconds" if spent > BOOK_SECONDS + 10 else None
+    (folder / "chapters.md").write_text("# A\n\nA b.\n\n" * 2_000)
+    began = time.monotonic()
+    options = "--model", encoder, "--operations", "deletion", "-q"
+    yield None if command("book", folder / "chapters.md", *options)[0] == 0 else "not scored"
+    spent = time.monotonic() - began
+    yield f"2,000 chapters: {spent:.0f} seconds" if spent > 2 * BOOK_SECONDS else None
 
 
 def memory(folder: Path, encoder: Path) -> Attempts:

@@ -92,17 +92,19 @@ def spread(
     budget = min(budget, total)
     chosen: set[int] = set()
     start = passed = used = 0
+    shortest = total  # sentence of the stretch
     for lo, stop in windows:
         passed += sum(lengths[lo:stop])
         room = budget * passed // total - used
-        before = used
+        shortest = min([shortest, *filter(None, lengths[lo:stop])])
+        if room < shortest:
+            continue  # without sorting a stretch that grows again and again
         for i in sorted(range(start, stop), key=lambda i: -salience[i]):
             if 0 < lengths[i] <= room:
                 chosen.add(i)
                 room -= lengths[i]
                 used += lengths[i]
-        if used > before:
-            start = stop
+        start, shortest = stop, total
     return chosen
 
 

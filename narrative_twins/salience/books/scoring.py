@@ -34,7 +34,12 @@ from narrative_twins.salience.options import FAST, BookOptions, approximation, c
 from narrative_twins.salience.plans import check_finite, checked_scores, pooled_sums
 from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.books.reading import read_book
-from narrative_twins.stories.books.scenes import DividedChapter, divided_chapters, paragraph_starts
+from narrative_twins.stories.books.scenes import (
+    DividedChapter,
+    divided_chapters,
+    paragraph_starts,
+    within,
+)
 from narrative_twins.stories.sentences import Span, Splitter
 from narrative_twins.stories.story import Story, StoryError, partition
 
@@ -147,8 +152,12 @@ class BookScorer:
 
     def result(self, book: Book, rows: Iterable[Row]) -> BookSalience:
         """The result for a book, with the scores of its chapters."""
-        found = list(rows)
-        scores = self._above("chapter", np.array([row[_VECTOR] for row in found]))
+        found, sums = [], []
+        for row in rows:
+            # Lists of numbers would take four times the memory.
+            sums.append(np.array(row[_VECTOR]))
+            found.append({name: value for name, value in row.items() if name != _VECTOR})
+        scores = self._above("chapter", np.array(sums))
         chapters = chapters_of(found, scores)
         encoder = self.encoder
         note = approximation(self.options) if "sentence" in self.levels else None
@@ -186,7 +195,7 @@ class BookScorer:
                     "sentences": list(story.sentences[inside]),
                     "spans": spans[inside],
                     "windows": [list(window) for window in own if with_sentences],
-                    "paragraphs": [at - lo for at in starts if lo <= at < inside.stop],
+                    "paragraphs": [at - lo for at in within(starts, lo, inside.stop)],
                     "scores": {name: values[inside] for name, values in scores.items()},
                 }
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -69,6 +69,11 @@ def paragraph_starts(sentences: Sequence[BookSentence]) -> list[int]:
     ]
 
 
+def within(ordered: Sequence[int], lo: int, hi: int) -> Sequence[int]:
+    """The ordered numbers from `lo` to below `hi`."""
+    return ordered[bisect_left(ordered, lo) : bisect_left(ordered, hi)]
+
+
 def _scenes(book: Book, chapter: int, sentences: Sequence[BookSentence]) -> tuple[Span, ...]:
     breaks = sorted(book.chapters[chapter].breaks)
     starts, begun = paragraph_starts(sentences), 0
@@ -120,7 +125,8 @@ def _borders(sentences: Sequence[str], lo: int, hi: int, starts: Sequence[int]) 
     borders = []
     for number in range(1, count):
         even = number * len(words) // count
-        places = [start - lo for start in starts if abs(start - lo - even) <= reach] or [even]
+        near = within(starts, lo + even - reach, lo + even + reach + 1)
+        places = [start - lo for start in near] or [even]
         common = {place: _cohesion(words, place, weights) for place in places}
         borders.append(lo + min(places, key=lambda place: (common[place], abs(place - even))))
     return borders

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
 import json
+import pstats
 import re
 from html.parser import HTMLParser
 
@@ -11,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins import BookSalience, score_book
-from narrative_twins.salience.books.units import Unit
+from narrative_twins.salience.books.units import Unit, UnitScores
+from narrative_twins.show.formats import write_results
 
 from support.models import small
 from support.tales import TALE, book_of
@@ -169,6 +172,27 @@ def test_budgets_of_extracts(windows, budget, data):
     assert indices == sorted(set(indices))
     if budget >= 4:
         assert 0 < sum(len(unit.text.split()) for unit in result.extract(words=budget)) <= budget
+
+
+def test_work_is_proportional_to_the_number_of_chapters(monkeypatch):
+    """What is counted is calls of functions, and units that scores are collected of, since time
+    depends on what else the machine does."""
+    real, units = UnitScores.of_children, []
+    monkeypatch.setattr(UnitScores, "of_children", lambda parents: collected(real(parents)))
+
+    def collected(scored: UnitScores) -> UnitScores:
+        units.extend(scored.units)
+        return scored
+
+    def work(size: int) -> tuple[int, int]:
+        result, profile = made(*[("One", [("It rained.", 0.5)])] * size), cProfile.Profile()
+        units.clear()
+        list(write_results(result, "text"))
+        profile.runcall(lambda: (result.extract(1), result.extract(words=2)))
+        return len(units), pstats.Stats(profile).total_calls
+
+    for few, many in zip(work(100), work(400), strict=True):
+        assert many < 5 * few
 
 
 def test_lengths_of_extracts_are_checked():

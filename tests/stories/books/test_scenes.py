@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
+import pstats
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,3 +62,13 @@ def test_scenes_partition_a_chapter_and_none_is_huge(count, step, breaks, random
     assert [i for lo, hi in spans for i in range(lo, hi)] == list(range(count))
     assert {0, *marked} <= {lo for lo, _ in spans}
     assert all(0 < hi - lo <= 2 * SCENE + 20 for lo, hi in spans)
+
+
+def test_work_is_proportional_to_a_chapter_of_short_paragraphs():
+    """Calls of functions are counted, since time depends on what else the machine does."""
+    counts = []
+    for size in (40 * SCENE, 160 * SCENE):
+        profile = cProfile.Profile()
+        profile.runcall(scene_spans, ["Ada ran."] * size, range(size))
+        counts.append(pstats.Stats(profile).total_calls)
+    assert counts[1] < 5 * counts[0]
