@@ -117,24 +117,28 @@ def test_one_pass_reads_a_story_of_any_length_once_with_text_around_it(data, con
         assert sum(read.values()) <= 1.3 * own
 
 
-@given(st.data(), st.integers(12, 60))
-def test_the_share_of_one_pass_is_what_its_plans_read(data, context):
-    """In sentences, next to all orders, for up to 20 windows of a story."""
-    sentences = data.draw(stories(1, 12)) * data.draw(st.integers(1, 5))
-    count = len(sentences)
-    spans = Story.parse(sentences, data.draw(window_sizes(count) | st.just(count))).windows
-    tokens = StoryEncoder(*encoder_of("bert"), context_tokens=context).tokenize(sentences)
-    operations, read, window = resolve_operations(one_pass=True), [], tokens.window
-    found = one_pass_share(operations, tokens, spans)
-    exact = sum(
-        len(order)
-        for span in spans[:20]
-        for operation in operations
-        for order in operation.orders(window(span))
-    )
+def sentences_read(operations, tokens, spans):
+    """How many sentences the texts have that are read for the plans of up to 20 windows."""
+    read, window = [], tokens.window
     tokens.window = lambda run: read.append(window(run)) or read[-1]
     assert list(islice(one_pass_plans(operations, tokens, spans), 20))
-    assert found == sum(stop - start for start, _, _, stop in read) / exact
+    return sum(stop - start for start, _, _, stop in read)
+
+
+@pytest.mark.parametrize("context", [12, 20, 45, 512])
+def test_the_share_of_one_pass_is_what_its_plans_read(context):
+    encoder = StoryEncoder(*encoder_of("bert"), context_tokens=context)
+    operations = resolve_operations(one_pass=True)
+    for windows in (1, 3, 20, 22, 25, 50):
+        tokens, spans = encoder.tokenize(STORY * 10), Story.parse(STORY * 10, windows).windows
+        exact = sum(
+            len(order)
+            for span in spans[:20]
+            for operation in operations
+            for order in operation.orders(tokens.window(span))
+        )
+        found = one_pass_share(operations, tokens, spans)
+        assert found == sentences_read(operations, tokens, spans) / exact
 
 
 def test_window_longer_than_the_context_takes_several_passes():
