@@ -49,8 +49,16 @@ class AtomicFile:
     def __init__(self, path: str, *, follow: bool = True) -> None:
         if not follow and os.path.islink(path):
             raise FileExistsError(f"{path} is a symbolic link; remove it first")
-        if path == STDIN or follow:
-            self.path = path if path == STDIN else os.path.realpath(path)
+        if not follow:
+            check_regular(path)
+        is_special = os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+        if path == STDIN or is_special:
+            # The name is kept: `/dev/stdout` may be a link to a pipe, which has no path.
+            self.path = path
+        elif follow:
+            self.path = os.path.realpath(path)
+            if os.path.islink(self.path):
+                raise FileExistsError(f"{path} is a symbolic link to itself; remove it first")
         else:
             # Only the folder is resolved: a link that is put there later is replaced, not followed.
             folder, name = os.path.split(path)
@@ -140,6 +148,7 @@ class AtomicFile:
                 lock(descriptor, self.part)
                 if os.fstat(descriptor).st_nlink > 1:
                     raise FileExistsError(f"{self.part} is a link to a file; remove it first")
+                check_regular(self.part)
                 if os.path.samestat(os.fstat(descriptor), os.lstat(self.part)):
                     return descriptor
             except FileNotFoundError:
@@ -152,6 +161,13 @@ class AtomicFile:
 
     def _rename(self, source: str, target: str) -> None:
         os.replace(source, target)
+
+
+def check_regular(path: str) -> None:
+    """Refuse a pipe or a device in place of a file whose name is made from that of another: opening
+    it may block for ever. Raises `FileExistsError`."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise FileExistsError(f"{path} is not a file; remove it first")
 
 
 def lock(descriptor: int, path: str) -> None:
@@ -295,6 +311,8 @@ def run_settings(path: str) -> dict[str, Any] | None:
 
 def read_settings(path: str) -> dict[str, Any] | None:
     """Read the settings file of a run; None if it is missing or invalid."""
+    if not os.path.isfile(path):
+        return None
     try:
         with open(path, encoding="utf-8") as file:
             settings = json.load(file)
@@ -304,14 +322,22 @@ def read_settings(path: str) -> dict[str, Any] | None:
 
 
 def complete_lines(path: str) -> list[str]:
-    """The lines of a file, or of its part file if there is one, without an incomplete last line."""
+    """The lines of a file, or of its part file if there is one, without an incomplete last line.
+    Raises `ResumeError` if they are not text, `FileExistsError` if it is a pipe or a device."""
     part = part_path(path)
     existing = part if os.path.exists(part) else path
     if not os.path.exists(existing):
         return []
+    check_regular(existing)
     data = Path(existing).read_bytes()
     # Not `splitlines`, which also splits at other line breaks that JSON strings may contain.
-    return data[: data.rfind(b"\n") + 1].decode("utf-8").split("\n")[:-1]
+    try:
+        return data[: data.rfind(b"\n") + 1].decode("utf-8").split("\n")[:-1]
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ResumeError(
+            f"{existing}, line {line} is not in UTF-8, so the file is damaged; remove it first"
+        ) from None
 
 
 def paths_written(path: str) -> list[str]:

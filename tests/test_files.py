@@ -58,6 +58,37 @@ def test_named_pipe_is_written_directly(tmp_path):
     os.close(reader)
 
 
+def test_pipe_with_the_name_of_a_descriptor_is_written_directly(tmp_path):
+    """As `/dev/stdout` is, which is a link to a name that is no path."""
+    reader, writer = os.pipe()
+    link = tmp_path / "stdout"
+    link.symlink_to(f"/proc/self/fd/{writer}")
+    if not link.exists():
+        pytest.skip("descriptors have no names here")
+    with AtomicFile(str(link)) as out:
+        out.write("a\n")
+    assert os.read(reader, 9) == b"a\n" and names(tmp_path) == ["stdout"]
+    os.close(reader)
+    os.close(writer)
+
+
+@pytest.mark.parametrize("name", ["a", "a.part", "a.part.run"])
+def test_pipe_in_place_of_a_file_of_the_run_is_not_opened(name, tmp_path):
+    """It would be waited for, for ever."""
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(FileExistsError, match=f"{name} is not a file; remove it first"):
+        with ResumableFile(str(tmp_path / "a"), {}, resume=True, follow=False) as out:
+            out.write("row\n")
+    os.mkfifo(tmp_path / "a.run")
+    assert run_settings(str(tmp_path / "a")) is None
+
+
+def test_lines_that_are_not_text_are_reported_with_their_file(tmp_path):
+    (tmp_path / "a.part").write_bytes(b"one\n\xff\n")
+    with pytest.raises(ResumeError, match=r"a\.part, line 2 is not in UTF-8.*remove it first"):
+        complete_lines(str(tmp_path / "a"))
+
+
 def test_problems_are_raised_before_anything_is_written(tmp_path, monkeypatch):
     with pytest.raises(IsADirectoryError, match="is a folder; name a file in it"):
         AtomicFile(str(tmp_path))
@@ -78,6 +109,10 @@ def test_link_that_the_user_names_stays_and_its_target_is_replaced(tmp_path):
     target, link = tmp_path / "target.jsonl", tmp_path / "link.jsonl"
     target.write_text("old")
     link.symlink_to(target)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(FileExistsError, match="loop is a symbolic link to itself"):
+        AtomicFile(str(tmp_path / "loop"))
+    (tmp_path / "loop").unlink()
     with ResumableFile(str(link), {"seed": 1}) as out:
         out.write("new\n")
     assert link.is_symlink() and target.read_text() == "new\n"

@@ -106,6 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: with 2, the arguments are wrong; with 0, after `--help` and `--version`.
     """
+    _replace_closed_streams()
     _yield_to_other_runs()
     try:
         name = "narrative-twins"
@@ -131,12 +132,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_output()
         return 0
     except (OSError, ValueError, ImportError) as error:
-        _say(f"narrative-twins: {error}")
+        _say(f"narrative-twins: {_problem(error)}")
         try:
             sys.stdout.flush()
         except OSError:
             _discard_output()
         return 2 if isinstance(error, ResumeError) else 1
+
+
+def _replace_closed_streams() -> None:
+    """Replace streams that are closed from the beginning (`>&-`), for which Python has None, by
+    ones that can't be read or written; what is written to a closed standard error is discarded. The
+    next file that is opened would otherwise have the number of the closed one, and a library that
+    prints would print into it."""
+    if sys.stdin is None:
+        sys.stdin = open(os.open(os.devnull, os.O_WRONLY), encoding="utf-8")
+    if sys.stdout is None:
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = open(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+
+
+def _problem(error: Exception) -> str:
+    """An error as text: one of the operating system without its number, and with the file."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    names = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    return ": ".join([" to ".join(names), error.strerror] if names else [error.strerror])
 
 
 def _say(message: str) -> None:

@@ -3,7 +3,6 @@ characters."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -34,6 +33,8 @@ VOTES = ("votes", "story_votes")
 SUMMARIES = ("summaries", "summary")
 LABEL_COLUMNS = (*CHOICES, *HIGHLIGHTS, *VOTES, "annotations", "labels", "turning_points")
 """All names of columns with human labels, except summaries. The first that a row has is read."""
+_LARGEST = 1e30
+"""Of a label, so that sums and squares of labels are finite."""
 
 
 def story_salience(row: Mapping[str, Any], where: str) -> Row:
@@ -123,9 +124,9 @@ def _numbers(values: Any, column: str, where: str, count: int) -> list[float]:
     values = check_list(values, column, where, "numbers", count)
     for index, value in enumerate(values):
         # False for NaN, too.
-        if not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
+        if not isinstance(value, (int, float)) or not abs(value) <= _LARGEST:
             problem = f"'{column}' has {shown_value(value)} for sentence {index}"
-            raise RowError(where, f"{problem}; a finite number is needed")
+            raise RowError(where, f"{problem}; a finite number is needed, at most {_LARGEST:.0e}")
     return list(map(float, values))
 
 

@@ -257,7 +257,12 @@ def check_vocabulary(name: object, tokenizer: Any, model: Any) -> None:
 def model_limit(model: Any, tokenizer: Any) -> int:
     """How many tokens a model reads at once: its number of positions (without those that RoBERTa
     models reserve for padding) or the tokenizer's limit, whichever is smaller; 512 if neither is
-    known."""
+    known. Raises ValueError if the tokenizer's limit is not a number."""
+    if not isinstance(tokenizer.model_max_length, int | float):
+        raise ValueError(
+            f"model_max_length of the tokenizer is {tokenizer.model_max_length!r:.40}, not a"
+            " number; correct it in tokenizer_config.json"
+        )
     # A tokenizer without a limit has a huge number here.
     limits = [getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length]
     limits += [table.num_embeddings - first_position(model) for table in _position_tables(model)]

@@ -277,7 +277,8 @@ class DataSummary:
         points_per_story: the number of turning points of a story; 0 for other labels.
         left_out: of these, how many are outside of the window with their number; 0 if they are
             scored all the same.
-        entropy: the mean entropy of the labels of a story in bits; None for turning points.
+        entropy: the mean entropy of the labels of a story in bits; None for turning points, and if
+            a label is negative.
     """
 
     name: str
@@ -292,6 +293,8 @@ class DataSummary:
         """Summarize labelled stories."""
         counts = data.name, len(data), sum(map(len, data.stories))
         if data.points is None:
+            if any(label < 0 for labels in data.labels for label in labels):
+                return cls(*counts, 0, 0, None)
             return cls(*counts, 0, 0, mean(map(label_entropy, data.labels)).value)
         left_out = 0
         if rule == "numbered":

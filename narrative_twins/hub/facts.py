@@ -101,7 +101,7 @@ def read_fact_values(kind: type[Facts], path: str | Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         kind(**content)
-    except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, TypeError, RecursionError) as error:
         known = ", ".join(attribute.name for attribute in fields(kind))
         raise ValueError(
             f"{path} is not a YAML mapping of facts ({error}); the facts are {known}; each of the"

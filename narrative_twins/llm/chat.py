@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -145,6 +146,7 @@ class Server:
         try:
             parts = urlsplit(self.url)
             is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+            is_address = is_address and self.url.isprintable()
         except ValueError:
             is_address = False
         if not is_address or parts.username is not None or parts.query or parts.fragment:
@@ -155,9 +157,10 @@ class Server:
         for name, least in {"concurrency": 1, "retries": 0, "max_tokens": 1}.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: must be {least} or more")
-        if not (self.timeout > 0 and self.temperature >= 0):
+        if not (self.timeout > 0 and 0 <= self.temperature < math.inf):
             raise ValueError(
-                f"timeout={self.timeout} must be above 0, temperature={self.temperature} 0 or more"
+                f"timeout={self.timeout} must be above 0, temperature={self.temperature} a finite"
+                " number of 0 or more"
             )
         if reserved := set(_RESERVED_FIELDS) & set(self.fields):
             raise ValueError(f"the request fields {sorted(reserved)} are set by the package")
@@ -310,9 +313,11 @@ class Answers:
         for number, line in enumerate(complete_lines(self.path), start=1):
             try:
                 answer = Answer(**json.loads(line))
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
+                part = self._file.part
+                name = part if os.path.exists(part) else self.path
                 raise ValueError(
-                    f"{self.path}: line {number} is not an answer; remove it or use another file"
+                    f"{name}: line {number} is not an answer; remove it or use another file"
                 ) from None
             self._found[answer.key] = answer
 

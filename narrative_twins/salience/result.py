@@ -486,7 +486,8 @@ def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
         raise ValueError("'scores' does not have a list of numbers for each operation")
     for name, values in scores.items():
         if not isinstance(values, list | tuple) or not all(
-            isinstance(value, int | float) and abs(value) <= LARGEST for value in values
+            isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+            for value in values
         ):
             raise ValueError(
                 f"the scores of {shown_value(name)} are not a list of finite numbers of at most"

@@ -4,6 +4,7 @@ sentences, and the collator of its batches, with the texts that operations need.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -157,7 +158,11 @@ def judgments(row: Mapping[str, Any], where: str) -> list[float]:
     labels = row.get("counts") or row.get("labels") or []
     if not labels and row.get("turning_points") is not None:
         labels = [index in set(row["turning_points"]) for index in range(count)]
-    if len(labels) != count or not all(0 <= label < float("inf") for label in labels):
+    is_valid = len(labels) == count and all(
+        isinstance(label, int | float) and label >= 0 for label in labels
+    )
+    # Of their sum too, by which they are divided.
+    if not is_valid or not math.isfinite(sum(map(float, labels))):
         raise RowError(
             where,
             f"'counts' or 'labels' must have a finite number of at least 0 for each of its {count}"
@@ -265,9 +270,12 @@ class SalienceLoss(WindowLoss):
         )
         names = [operation.name for operation in self.operations]
         self.weights = {name: float(weights.get(name, 1.0)) for name in names}
-        if min(self.weights.values()) < 0 or not any(self.weights.values()):
+        if not all(0 <= weight < math.inf for weight in self.weights.values()) or not any(
+            self.weights.values()
+        ):
             raise ValueError(
-                f"operations={operations!r}: weights must be at least 0, and one of them above"
+                f"operations={operations!r}: weights must be finite numbers of at least 0, and one"
+                " of them above"
             )
         usual = TEMPERATURES if approximate is None else ONE_PASS_TEMPERATURES
         defaults = {name: usual.get(name, 0.1) for name in names}
@@ -332,7 +340,10 @@ class SalienceLoss(WindowLoss):
     def _group_loss(self, vectors: Tensor, windows: list[JudgedWindow]) -> Tensor:
         """The loss of the sentences that are compared with each other."""
         labels = [label for judged in windows for label in judged.labels]
-        shares = torch.tensor(labels, dtype=vectors.dtype, device=vectors.device) / sum(labels)
+        # Divided first, since votes may be beyond the range of the dtype.
+        cast = sum(labels)
+        votes = [label / cast for label in labels]
+        shares = torch.tensor(votes, dtype=vectors.dtype, device=vectors.device)
         total = vectors.sum() * 0.0
         for operation in self.operations:
             scores = torch.cat([judged.scores(operation, vectors) for judged in windows])

@@ -151,6 +151,38 @@ def test_a_closed_pipe_is_not_an_error_and_a_full_one_is_one_line(scores):
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"narrative-twins: {problem}\n")
 
 
+@pytest.mark.parametrize(
+    ("closed", "problem"),
+    [
+        (">&-", "narrative-twins: standard output can't be written: Bad file descriptor\n"),
+        ("2>&-", ""),
+        ("- <&-", "standard input: can't be read (Bad file descriptor)"),
+    ],
+)
+def test_closed_streams(closed, problem, scores):
+    """The file that is opened next must not have the number of a closed stream."""
+    source = "" if closed.startswith("-") else shlex.quote(str(scores))
+    done = run_command("sh", "-c", f"{shlex.quote(str(COMMAND))} show {source} {closed}")
+    assert done.returncode == (1 if problem else 0) and "Traceback" not in done.stderr
+    assert problem in done.stderr and bool(done.stdout) == (not problem)
+
+
+def test_a_file_that_is_redirected_to_standard_input_is_not_overwritten(scores):
+    before = scores.read_bytes()
+    for out in (scores, f"{scores}.link"):
+        scores.with_name(f"{scores.name}.link").unlink(missing_ok=True)
+        scores.with_name(f"{scores.name}.link").symlink_to(scores)
+        line = [str(COMMAND), "show", "-", "--format", "jsonl", "--out", str(out)]
+        done = run_command("sh", "-c", f"{shlex.join(line)} < {shlex.quote(str(scores))}")
+        assert done.returncode == 2 and "standard input is read, and would be" in done.stderr
+    assert scores.read_bytes() == before
+
+
+def test_errors_of_the_system_have_no_number(tmp_path, scores):
+    done = shown(scores, "--format", "json", "--out", tmp_path / ("a" * 300))
+    assert done.code == 1 and re.search(r"^narrative-twins: \S*aaa\S*: File name too", done.err)
+
+
 HOSTILE = "a\x1b[31m\x9b2J\x7f\u202eb\u2066"
 
 
@@ -177,7 +209,7 @@ def test_errors_have_no_control_characters(tmp_path):
     assert done.code == 1 and "a\ufffd[31m" in done.err and "\x1b" not in done.err
 
 
-@pytest.mark.parametrize("values", [[1e308, -1e308], [float("nan"), 0.0]])
+@pytest.mark.parametrize("values", [[1e308, -1e308], [float("nan"), 0.0], [True, False]])
 def test_numbers_that_shades_cant_be_made_of_are_refused(values, tmp_path):
     row = results()[1].to_dict() | {"scores": {"deletion": values}}
     (tmp_path / "a.jsonl").write_text(json.dumps(row))

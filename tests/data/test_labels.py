@@ -313,6 +313,7 @@ def test_another_tool_is_one_record(cached, tmp_path, monkeypatch):
         ({"labels": [1, 0]}, r"'labels' has 2 numbers for 3 sentence"),
         ({"labels": [1, "0", 0]}, "'labels' has '0' for sentence 1; a finite number"),
         ({"labels": [1, 0, float("nan")]}, "'labels' has nan for sentence 2"),
+        ({"labels": [1, 0, 1e308]}, r"'labels' has 1e\+308 for sentence 2; .* at most 1e\+30"),
         ({"annotations": [[1, 0, 0], [1, 0]]}, r"'annotations\[1\]' has 2 numbers for 3"),
         ({"annotations": []}, "'annotations' is empty"),
         ({"choices": [[1], [4]]}, r"'choices\[1\]' has 4; whole numbers from 1 to 3"),

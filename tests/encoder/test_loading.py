@@ -282,6 +282,9 @@ def test_context_tokens_and_limit_of_the_tokenizer():
         tokenizer_object=tokenizer.backend_tokenizer, model_max_length=64, pad_token="[PAD]"
     )
     assert StoryEncoder(model, short).context_tokens == 64
+    short.model_max_length = "many"
+    with pytest.raises(ValueError, match="model_max_length of the tokenizer is 'many', not a num"):
+        StoryEncoder(model, short)
 
 
 def test_short_names_are_of_sentence_transformers(tmp_path, monkeypatch):

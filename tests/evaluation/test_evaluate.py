@@ -346,6 +346,16 @@ def test_command(votes, bert_folder, tmp_path, capsys):
     assert f"In {out}: results.json" in messages
 
 
+def test_grades_may_be_negative(tmp_path):
+    """They have no shares, and so no entropy."""
+    path = tmp_path / "grades.jsonl"
+    path.write_text(json.dumps({"story": ["Nadia ran.", "It rained."], "labels": [-1, 2]}))
+    found = evaluate({}, str(path), baselines="trail")
+    (data,) = found.summaries
+    assert data.entropy is None and "entropy" not in data.text
+    assert [row.scorer for row in found.rows] == ["trail"]
+
+
 def test_split_is_that_for_evaluation(tmp_path):
     for name in ("train", "validation"):
         (tmp_path / f"{name}.jsonl").write_text(

@@ -86,6 +86,7 @@ def test_request(tmp_path):
         ({"concurrency": 0}, "concurrency=0"),
         ({"timeout": 0.0}, "timeout=0.0"),
         ({"temperature": float("nan")}, "temperature=nan"),
+        ({"temperature": float("inf")}, "temperature=inf a finite"),
         ({"fields": {"stream": None}}, "'stream'.* set by the package"),
         *(
             ({"url": url}, "the address of the server must be")
@@ -97,6 +98,8 @@ def test_request(tmp_path):
                 "http://",
                 "http://localhost:99999/v1",
                 "http://[::1/v1",
+                "http://x/v1\x1b[31m",
+                "http://x/v1\u2028",
             )
         ),
     ],
@@ -358,12 +361,15 @@ def test_answers_under_way_are_saved_if_the_run_fails(tmp_path):
 
 
 def test_file_of_something_else_is_not_changed(tmp_path):
-    for line in ("{}", "[]", "{", '{"key": 1}', "null"):
+    for line in ("{}", "[]", "{", '{"key": 1}', "null", "[" * 100_000):
         (tmp_path / "a").write_text(f"{line}\n")
         with pytest.raises(ValueError, match="line 1 is not an answer"):
             Answers(tmp_path / "a")
         assert (tmp_path / "a").read_text() == f"{line}\n"
-    (tmp_path / "link").symlink_to(tmp_path / "a")
+    (tmp_path / "a").rename(tmp_path / "b.part")
+    with pytest.raises(ValueError, match="b.part: line 1 is not an answer"):
+        Answers(tmp_path / "b")
+    (tmp_path / "link").symlink_to(tmp_path / "b.part")
     with pytest.raises(FileExistsError, match="symbolic link; remove it first"):
         Answers(tmp_path / "link")
 

@@ -228,7 +228,9 @@ def test_what_is_left_out(caplog):
     ("options", "problem"),
     [
         ({"operations": "erasure"}, "unknown operation 'erasure'"),
-        ({"operations": {"deletion": -1}}, "weights must be at least 0"),
+        ({"operations": {"deletion": -1}}, "weights must be finite numbers of at least 0"),
+        ({"operations": {"deletion": math.nan}}, "weights must be finite numbers"),
+        ({"operations": {"deletion": math.inf}}, "weights must be finite numbers"),
         ({"operations": {"deletion": 0}}, "and one of them above"),
         ({"temperature": 0}, "must be above 0"),
         ({"operations": "deletion", "temperature": {"shifting": 1}}, "name only deletion"),
@@ -260,12 +262,26 @@ def test_batches_of_others_are_refused():
         SalienceLoss(model)([batch_of(model, STORIES, **ONE_PASS)])
 
 
+@pytest.mark.parametrize("scale", [5e-324, 1e-50, 1e300])
+def test_only_shares_of_votes_count(scale):
+    """Also if the votes are beyond the range of float32."""
+    model = model_of()
+    story = {"story": ["A.", "B.", "C."], "labels": [1.0, 0.0, 3.0]}
+    scaled = story | {"labels": [label * scale for label in story["labels"]]}
+    expected, found = (
+        SalienceLoss(model)([batch_of(model, [row])]).item() for row in (story, scaled)
+    )
+    assert found == pytest.approx(expected, abs=1e-6) and expected > 0
+
+
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
         ({"story": ["A.", "B."]}, "a finite number of at least 0 for each of its 2 sentences"),
         ({"story": ["A.", "B."], "labels": [1.0]}, "for each of its 2 sentences"),
         ({"story": ["A.", "B."], "labels": [1.0, -1.0]}, "a finite number of at least 0"),
+        ({"story": ["A.", "B."], "labels": ["1", "0"]}, "a finite number of at least 0"),
+        ({"story": ["A.", "B."], "labels": [1e308, 1e308]}, "a finite number of at least 0"),
         ({"story": [], "labels": []}, "'story' must be a list of sentences"),
     ],
 )
