@@ -151,3 +151,5 @@ def test_wrong_shapes_and_numbers_are_errors():
         spearman([1, 2], [1, 2, 3])
     with pytest.raises(ValueError, match="found nan"):
         auc([1, np.nan], [0, 1])
+    with pytest.raises(ValueError, match="shorter"):
+        partial_spearman([[1, 2]] * 2, [[1, 2]] * 2, [[[3, 4]]])
