@@ -21,7 +21,7 @@ class Dog(Animal):
 
 @pytest.fixture
 def animals() -> Registry[Animal]:
-    registry = Registry(Animal, "an animal")
+    registry = Registry(Animal, "a wild animal")
     for animal in (Dog, Cat):
         registry.add(animal)
     return registry
@@ -37,12 +37,12 @@ def test_items_are_found_by_name(animals):
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ("dogs", "^unknown animal 'dogs'; choose from dog, cat; did you mean 'dog'?"),
-        (["cat", "x"], "^unknown animal 'x'; choose from dog, cat$"),
-        ([], "no animal given; choose from dog, cat"),
+        ("dogs", "^unknown wild animal 'dogs'; choose from dog, cat; did you mean 'dog'?"),
+        (["cat", "x"], "^unknown wild animal 'x'; choose from dog, cat$"),
+        ([], "no wild animal given; choose from dog, cat"),
         (["cat", Cat()], "two different instances have the name 'cat'"),
-        (Cat, "^an animal is a name or `Animal`, not "),
-        (5, "^an animal is a name or `Animal`, not 5"),
+        (Cat, "^a wild animal is a name or `Animal`, not "),
+        (5, "^a wild animal is a name or `Animal`, not 5"),
     ],
 )
 def test_what_is_unknown_is_reported(animals, given, problem):
