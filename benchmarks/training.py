@@ -38,7 +38,7 @@ TWINS = {
 length."""
 VOTES: dict[str, dict[str, Any]] = {
     "summarization, one pass": {"operations": "summarization", "approximate": "one-pass"},
-    "all but shifting, one pass": {"approximate": "one-pass"},
+    "all operations, one pass": {"approximate": "one-pass"},
     "summarization, exact": {"operations": "summarization"},
     "all operations, max_shifts=2": {"max_shifts": 2},
     "all operations, exact": {},

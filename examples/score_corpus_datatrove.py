@@ -64,7 +64,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--logs", help="folder that says which tasks are complete (default: OUT.logs)")
     add("--model", help="folder or Hub id of the encoder (default: that of the package)")
     add("--dtype", default="auto", help="precision of the encoder")
-    add("--operations", nargs="+", help="default: all but shifting; with --exact all")
+    add("--operations", nargs="+", help="default: all")
     add(
         "--exact",
         dest="approximate",

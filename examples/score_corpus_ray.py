@@ -39,7 +39,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--checkpoint", help="folder of the ids that are written (default: OUT.checkpoint)")
     add("--model", help="folder or Hub id of the encoder (default: that of the package)")
     add("--dtype", default="auto", help="precision of the encoder")
-    add("--operations", nargs="+", help="default: all but shifting; with --exact all")
+    add("--operations", nargs="+", help="default: all")
     add(
         "--exact",
         dest="approximate",

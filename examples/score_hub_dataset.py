@@ -77,7 +77,7 @@ def parse_arguments() -> argparse.Namespace:
     add("--id-column", default="id")
     add("--model", help="folder or Hub id of the encoder (default: that of the package)")
     add("--dtype", default="auto", help="precision of the encoder")
-    add("--operations", nargs="+", help="default: all but shifting; with --exact all")
+    add("--operations", nargs="+", help="default: all")
     add("--windows", default="auto", help="a count, sizes (7,7,6), or auto")
     add(
         "--exact",

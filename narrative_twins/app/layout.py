@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -14,14 +13,12 @@ from pydantic import Field
 from narrative_twins.app.guard import Input
 from narrative_twins.app.page import SHARE, Page, Parts, Visitor, part
 from narrative_twins.app.queue import (
-    EXACT,
     MAX_BOOK,
     MAX_CHARACTERS,
     METHODS,
     ONE_PASS,
     Method,
     book_suffixes,
-    without_one_pass,
 )
 from narrative_twins.salience.books.units import LEVELS, Level
 from narrative_twins.salience.operations import OPERATIONS
@@ -34,8 +31,8 @@ STORY = ("text", "operations", "windows", "method", "split")
 """What the endpoint takes, in order. It takes no encoder, which could be a path."""
 SPLITS = SCORING_OPTIONS["splitter"].choices
 _METHOD_INFO = (
-    "One pass reads the text once: its scores are approximate, and there is no shifting. Exact"
-    " scores can take a hundred times as long."
+    "One pass reads the text once, and its scores are approximate. Exact scores can take a hundred"
+    " times as long."
 )
 _RETURNED = (
     "sentences, spans (of characters), windows (of sentences), scores (by operation, one for each"
@@ -55,9 +52,7 @@ def inputs_by_name() -> dict[str, Input]:
             f"a list of some of {', '.join(OPERATIONS)}; or null for all that the method has",
         ),
         "windows": Input(str, "text: auto, a count such as 5, or sizes such as 7, 7, 6"),
-        "method": Input(
-            Method, f"{' or '.join(METHODS)}; one pass is fast, approximate, without shifting"
-        ),
+        "method": Input(Method, f"{' or '.join(METHODS)}; one pass is fast and approximate"),
         "split": Input(SplitName, f"what is scored: {', '.join(SPLITS)}"),
         "encoder": Input(str, "the folder or Hub id of an encoder"),
         "token": Input(None, "nothing: its value is kept by the server"),
@@ -114,7 +109,6 @@ def build_layout(page: Page) -> Layout:
         _connect(layout, page, book, page.score_book, inputs, page.extract, ["share"])
         blocks.unload(_cancelling(page))
         _add_endpoint(layout, page)
-        _connect_method(story)
     return layout
 
 
@@ -162,24 +156,6 @@ def _connect(
     for name in settings:
         # `input` and not `change`, which would draw everything again after each scoring.
         on(parts[name].input, refreshed, ["token", *settings], **options)
-
-
-def _connect_method(parts: dict[str, Any]) -> None:
-    """In the browser, an operation without a one-pass form chooses exact scores, and one pass
-    leaves such operations out."""
-    operations, method = parts["operations"], parts["method"]
-    is_exact = f"name => {json.dumps(without_one_pass())}.includes(name)"
-    # gradio takes an array as the array of the outputs.
-    chosen = f"(names, method) => [names.some({is_exact}) ? {json.dumps(EXACT)} : method]"
-    left = (
-        f"(names, method) => [method === {json.dumps(ONE_PASS)}"
-        f" ? names.filter(name => !({is_exact})(name)) : names]"
-    )
-    for listen, output, script in (
-        (operations.input, method, chosen),
-        (method.input, operations, left),
-    ):
-        listen(None, [operations, method], output, js=script, api_visibility="private")
 
 
 def _cancelling(page: Page) -> Callable[[gr.Request], None]:
@@ -231,13 +207,9 @@ def _story_input(page: Page) -> dict[str, Any]:
             info="Choose lines for verse. Lines and paragraphs are scored like sentences.",
             elem_id="split",
         )
-        names, exact_only = list(OPERATIONS), without_one_pass()
+        names = list(OPERATIONS)
         parts["operations"] = gr.CheckboxGroup(
-            names,
-            value=[name for name in names if page.method == EXACT or name not in exact_only],
-            label="Operations",
-            info=f"One pass has no {', '.join(exact_only)}; choosing it selects exact scores.",
-            elem_id="operations",
+            names, value=names, label="Operations", elem_id="operations"
         )
         with gr.Row():
             parts["windows"] = gr.Textbox(

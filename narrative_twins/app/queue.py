@@ -18,7 +18,7 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.books.scoring import BookScorer, chapter_stories
 from narrative_twins.salience.engine import format_duration, score_stories
-from narrative_twins.salience.operations import OPERATIONS, resolve_operations
+from narrative_twins.salience.operations import resolve_operations
 from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.books.bounded import read_bounded
@@ -50,11 +50,6 @@ def book_suffixes() -> tuple[str, ...]:
     """The suffixes of the books that the page takes: those that are read in bounded time."""
     bounded = (form for form in BOOK_FORMATS.values() if form.is_bounded)
     return tuple(suffix for form in bounded for suffix in form.suffixes)
-
-
-def without_one_pass() -> list[str]:
-    """The names of the operations that have exact scores only."""
-    return [name for name, operation in OPERATIONS.items() if not operation.has_one_pass]
 
 
 class Job:
@@ -370,12 +365,6 @@ def story_work(
     if operations is not None and not operations:
         raise ValueError("Choose at least one operation.")
     approximate = METHODS[method]
-    exact_only = [name for name in without_one_pass() if name in (operations or ())]
-    if approximate is not None and exact_only:
-        raise ValueError(
-            f"There is no one-pass form of {', '.join(exact_only)}: choose exact scores, or leave"
-            " it out."
-        )
     try:
         chosen = parse_windows(windows.strip() or "auto")
     except ValueError as error:

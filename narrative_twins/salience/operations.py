@@ -267,6 +267,10 @@ class Shifting(Operation):
 
     name = "shifting"
     meaning = "how much the story changes when the sentence is moved within its window"
+    slope: ClassVar[float] = 0.4
+    """In one pass, how much of its states a sentence gains with each place: the scale of scores."""
+    reach: ClassVar[int] = 50
+    """In one pass, by how many places a sentence is moved at most."""
 
     def __init__(self, max_shifts: int | None = None) -> None:
         if max_shifts is not None and max_shifts < 1:
@@ -290,6 +294,29 @@ class Shifting(Operation):
         # One row per sentence: all sentences have the same number of new positions.
         similarities = cosine(vectors[0], vectors[1:]).reshape(window.size, -1)
         scores: NDArray[np.float64] = 1.0 - similarities.mean(axis=1)
+        return scores
+
+    def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A mean does not depend on the order, so here a sentence counts for more with each place:
+        if it passes others, the story gains its states, once for each of them, and loses theirs.
+        The score is the mean over its new places of |slope * change|² / 2, which is 1 − cos for
+        small changes, of the change across the direction of the story and relative to its length.
+        """
+        if len(sums) == 1:
+            return np.zeros(1)
+        story = sums.sum(axis=0) + rest
+        length = (story * story).sum().clip(min=1e-12)
+        across = sums - (sums @ story)[:, None] * story / length
+        squares, moves = 0 * sums[:, 0], 0 * sums[:, 0]
+        for _ in range(2):  # to later places, then, with the order reversed, to earlier ones
+            change = 0 * across
+            for places in range(1, min(len(sums), self.reach + 1)):
+                change = change[: len(sums) - places] + across[:-places] - across[places:]
+                squares[:-places] += (change * change).sum(axis=1)
+                moves[:-places] += 1
+            backward = list(range(len(sums) - 1, -1, -1))
+            across, squares, moves = across[backward], squares[backward], moves[backward]
+        scores: NDArray[np.float64] = self.slope**2 / 2 * squares / moves / length
         return scores
 
     def _new_positions(self, sentence: int, window: Window) -> list[int]:

@@ -65,10 +65,10 @@ class BookOptions(TypedDict, total=False):
 
     Attributes:
         operations: names or `Operation` instances; default all registered operations.
-        approximate: `"one-pass"` computes all operations except shifting from the token states of
-            one forward pass per story, at a fraction of the cost. None is exact. The default is
+        approximate: `"one-pass"` computes the operations from the token states of one forward pass
+            per story, at a fraction of the cost. None is exact. The default is
             None for stories, and `"one-pass"` for books and corpora (`FAST`).
-        max_shifts: another approximation: shifting to at most this many other positions, the
+        max_shifts: another approximation: exact shifting to at most this many other positions, the
             nearest.
         splitter: how raw text is split into sentences, see `Story.parse`.
         progress: whether to show a progress bar, or a function to call with the number of stories
@@ -84,7 +84,7 @@ class BookOptions(TypedDict, total=False):
         Approximation | None,
         Option(
             None,
-            "one-pass: all operations but shifting from one pass over a story (docs/speed.md);"
+            "one-pass: approximate scores from one pass over a story (docs/speed.md);"
             " none: exact scores",
             choices=get_args(Approximation),
             flags={"fast": "one-pass", "exact": None},

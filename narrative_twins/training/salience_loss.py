@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 TEMPERATURES = {"deletion": 0.05, "shifting": 0.02, "disruption": 0.1, "summarization": 0.1}
 """Default temperatures, since scores of the operations have different ranges; 0.1 for other
 operations."""
-ONE_PASS_TEMPERATURES = TEMPERATURES | {"deletion": 0.01, "disruption": 0.03}
+ONE_PASS_TEMPERATURES = TEMPERATURES | {"deletion": 0.01, "shifting": 0.01, "disruption": 0.03}
 """The same in one pass, where scores of these operations vary less."""
 
 

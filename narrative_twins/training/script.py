@@ -92,7 +92,7 @@ class ScriptArguments:
         None, "Salience operations to validate; if not set, all. Shifting takes longest."
     )
     approximate: Approximation | None = setting(
-        None, "Validate in one pass (one-pass), which has no shifting; train_salience.py trains so."
+        None, "Validate in one pass (one-pass); train_salience.py trains so."
     )
     max_train_rows: int | None = setting(None, "Maximum rows to train on; the first are used.")
     max_eval_rows: int | None = setting(None, "Maximum validation rows; the first are used.")

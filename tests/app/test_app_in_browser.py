@@ -106,25 +106,6 @@ def readout(sentence):
     return "" if content in ("none", "normal") else content.strip('"')
 
 
-@wide
-def test_shifting_chooses_exact_scores_and_one_pass_leaves_it_out(page):
-    from playwright.sync_api import expect
-
-    shifting, exact, one_pass = (
-        page.locator("#settings").get_by_label(name, exact=True)
-        for name in ("shifting", "exact", "one pass")
-    )
-    assert one_pass.is_checked() and not shifting.is_checked()
-    shifting.check()
-    expect(exact).to_be_checked(timeout=WAIT)
-    one_pass.check()
-    expect(shifting).not_to_be_checked(timeout=WAIT)
-    expect(page.locator("#operations input:checked")).to_have_count(3)
-    exact.check()
-    page.wait_for_timeout(300)
-    assert exact.is_checked() and not shifting.is_checked()
-
-
 def test_score_and_read(page):
     assert page.locator(".guide").get_by_text("Agrees best with human readers").is_visible()
     score(page, OMAR, "exact", "shifting")

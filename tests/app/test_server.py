@@ -342,12 +342,9 @@ def test_one_pass_is_the_default_unless_the_page_is_started_with_exact(queue, ap
     with TestClient(application(page), base_url="http://localhost") as http:
         config, info = http.get("/config").json(), http.get("/gradio_api/info").json()
     props = {part["props"].get("label"): part["props"] for part in config["components"]}
-    one_pass = approximate == "one-pass"
-    method = "one pass" if one_pass else "exact"
+    method = "one pass" if approximate == "one-pass" else "exact"
     assert props["Scores"]["value"] == method
-    assert ("shifting" in props["Operations"]["value"]) is not one_pass
-    assert len(props["Operations"]["value"]) == 4 - one_pass
-    assert "there is no shifting" in props["Scores"]["info"]
+    assert props["Operations"]["value"] == list(OPERATIONS)
     parameters = info["named_endpoints"]["/score"]["parameters"]
     defaults = {found["parameter_name"]: found["parameter_default"] for found in parameters}
     assert (defaults["method"], defaults["operations"]) == (method, None)
@@ -365,15 +362,9 @@ def test_options_of_the_command(options, approximate, limit, monkeypatch):
 
 
 def test_scores_by_default_and_exactly(client):
-    assert list(client.predict(TALE, api_name="/score")["scores"]) == [
-        "deletion",
-        "disruption",
-        "summarization",
-    ]
-    found = client.predict(TALE, method="exact", api_name="/score")
-    assert list(found["scores"]) == list(OPERATIONS) and found["approximate"] is None
-    with pytest.raises(Exception, match="no one-pass form of shifting: choose exact scores"):
-        client.predict(TALE, operations=["shifting", "deletion"], api_name="/score")
+    for options, approximate in (({}, "one-pass"), ({"method": "exact"}, None)):
+        found = client.predict(TALE, **options, api_name="/score")
+        assert list(found["scores"]) == list(OPERATIONS) and found["approximate"] == approximate
 
 
 def test_errors_are_those_of_the_page(client, tmp_path, capfd):

@@ -51,7 +51,6 @@ def test_help_imports_nothing_large():
         (["score", "--operations", "erasure"], "'erasure' is not one of 'deletion', "),
         (["score", "--windows", "five"], "'five' is neither auto"),
         (["score", "--approximate", "one-pass", "--max-shifts", "2"], "has no effect"),
-        (["corpus", "x", "-o", "y", "--operations", "shifting"], "or score exactly"),
         (["corpus", "x", "-o", "y", "--max-shifts", "2"], "leave it out, or score exactly"),
         (["score", "--approximate", "exact"], "'exact' is not one of 'one-pass', 'none'"),
         (["score", "--resume"], "--resume needs --format jsonl and --out FILE"),

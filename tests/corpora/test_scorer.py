@@ -9,7 +9,14 @@ import pyarrow
 import pytest
 from datasets import Dataset, disable_progress_bars
 
-from narrative_twins import StoryEncoder, StoryError, StorySalience, StoryScorer, score_stories
+from narrative_twins import (
+    OPERATIONS,
+    StoryEncoder,
+    StoryError,
+    StorySalience,
+    StoryScorer,
+    score_stories,
+)
 from narrative_twins.corpora import COLUMNS
 
 from support.processes import run_python
@@ -86,11 +93,9 @@ def test_one_pass_is_the_default(encoder, bert_folder):
     """Of an encoder that does not pool the mean, it is an error before anything is written."""
     (row,) = StoryScorer(encoder).rows(TEXTS[:1])
     assert row["approximate"] == "one-pass"
-    assert list(row["scores"]) == ["deletion", "disruption", "summarization"]
+    assert list(row["scores"]) == list(OPERATIONS)
     (row,) = StoryScorer(encoder, approximate=None).rows(TEXTS[:1])
-    assert row["approximate"] is None and "shifting" in row["scores"]
-    with pytest.raises(ValueError, match="shifting has no one-pass form; .*, or score exactly"):
-        StoryScorer(operations="shifting")
+    assert row["approximate"] is None
     first = {"device": "cpu", "pooling": "first"}
     with pytest.raises(ValueError, match="needs mean pooling; score exactly"):
         StoryScorer(bert_folder, loading=first).settings  # noqa: B018

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizers.processors import TemplateProcessing
 
 from narrative_twins import OPERATIONS, StoryEncoder, score_stories
-from narrative_twins.salience.operations import Shifting, resolve_operations
+from narrative_twins.salience.operations import Operation, Shifting, resolve_operations
 from narrative_twins.salience.plans import one_pass_plans, one_pass_share
 from narrative_twins.stories.story import Story, Window
 
@@ -34,7 +34,7 @@ STORY = [
 def assert_one_pass(result, encoder):
     oracle = Oracle(encoder.model, encoder.tokenizer.tokenizer)
     expected = oracle.score_one_pass(result.sentences, result.windows)
-    assert list(result.scores) == ["deletion", "disruption", "summarization"]
+    assert list(result.scores) == list(OPERATIONS)
     for name, scores in expected.items():
         assert result.scores[name] == pytest.approx(scores, abs=1e-5)
 
@@ -175,10 +175,21 @@ def test_a_long_story_and_a_tokenizer_without_special_tokens():
     assert rest == []
 
 
+class Exact(Operation):
+    name = "exact"
+    meaning = "how long the sentence is"
+
+    def orders(self, window):
+        yield window.base
+
+    def scores(self, window, vectors):
+        return np.ones(window.size)
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"operations": ["shifting"]}, "shifting has no one-pass form; .*, or score exactly"),
+        ({"operations": [Exact()]}, "exact has no one-pass form; .*, or score exactly"),
         ({"max_shifts": 2}, "max_shifts=2 has no effect with approximate='one-pass'; leave"),
         (
             {"encoder": small("bert", pooling="first")},

@@ -88,7 +88,9 @@ class Oracle:
         ids, owners = tokens_of(self.tokenizer, sentences)
         with torch.no_grad():
             states = self.model(input_ids=torch.tensor([ids])).last_hidden_state[0].double()
-        scores = {name: [0.0] * n for name in ("deletion", "disruption", "summarization")}
+        scores = {
+            name: [0.0] * n for name in ("deletion", "shifting", "disruption", "summarization")
+        }
         for lo, hi in spans:
             # Special tokens (None) are pooled only if the story is a single window.
             pooled = [*range(lo, hi), *([None] if len(spans) == 1 else [])]
@@ -107,11 +109,32 @@ class Oracle:
                     scores["deletion"][i] = 1 - similarity(
                         mean(pooled), mean([own for own in pooled if own != i])
                     )
+                    scores["shifting"][i] = moved_by_place(
+                        [mean([own]) * owners.count(own) for own in range(lo, hi)],
+                        mean(pooled) * sum(own in pooled for own in owners),
+                        i - lo,
+                    )
                 if i > lo:
                     prefix = [own for own in pooled if own is None or own <= i]
                     before = [own for own in prefix if own != i]
                     scores["disruption"][i] = 1 - similarity(mean(prefix), mean(before))
         return scores
+
+
+def moved_by_place(sums, story, moved):
+    """The mean change of a story, in which each sentence counts for 0.4 times more with each place,
+    over the other places of a sentence, at most 50 away."""
+    changes = []
+    for place in range(len(sums)):
+        if place == moved or abs(place - moved) > 50:
+            continue
+        order = [i for i in range(len(sums)) if i != moved]
+        order.insert(place, moved)
+        change = sum((order.index(i) - i) * 0.4 * sums[i] for i in range(len(sums)))
+        along = (change @ story) / (story @ story) * story
+        across = change - along
+        changes.append((across @ across / (story @ story) / 2).item())
+    return sum(changes) / len(changes)
 
 
 def similarity(a, b):

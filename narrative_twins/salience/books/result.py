@@ -104,10 +104,7 @@ class BookSalience:
         """Notes to show with the scores, one sentence each."""
         notes = []
         if above := [f"{level}s" for level in self.levels if level != "sentence"]:
-            notes.append(
-                f"The scores of {' and '.join(above)} are from one pass over the book, where the"
-                " order changes nothing: shifting is for sentences only."
-            )
+            notes.append(f"The scores of {' and '.join(above)} are from one pass over the book.")
         if "sentence" in self.levels and self.context_tokens is not None:
             notes.append(
                 f"Sentences are read with up to {self.context_tokens:,} tokens of their chapter."

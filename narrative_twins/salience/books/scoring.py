@@ -60,8 +60,6 @@ def score_book(
     Sentences are scored as by `score_stories`, each chapter as a story: their windows are the
     automatic ones within each scene, and are read with as much of the chapter around them as fits
     the encoder. Chapters and scenes are scored by the same operations from one pass over the book.
-    Shifting is for sentences only: since chapters and scenes are read one by one, their order
-    changes nothing.
 
     Args:
         book: a book, or a file for `read_book`.
@@ -272,9 +270,8 @@ def level_operations(
     above = [operation for operation in chosen if operation.has_one_pass]
     if not above and names != {"sentence"}:
         raise ValueError(
-            f"{', '.join(operation.name for operation in chosen)}: not available for chapters and"
-            " scenes, which are read one by one, so that moving them changes nothing; choose"
-            " another operation, or levels='sentence'"
+            f"{', '.join(operation.name for operation in chosen)}: has no one-pass form, by which"
+            " chapters and scenes are scored; choose another operation, or levels='sentence'"
         )
     return {
         level: sentences if level == "sentence" else above for level in LEVELS if level in names

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins import BookSalience, score_book
+from narrative_twins import OPERATIONS, BookSalience, score_book
 from narrative_twins.salience.books.units import Unit, UnitScores
 from narrative_twins.show.formats import write_results
 
@@ -51,14 +51,13 @@ def test_ranks_and_tops(result):
         assert [unit.scores["summarization"] for unit in top] == sorted(scores, reverse=True)[:2]
         assert top[0] == units[ranks.index(1)]
     assert result.top(1) == result.top(1, "sentence")
-    assert result.at("sentence").rank("shifting")
-    with pytest.raises(ValueError, match="'shifting' was not scored; choose from deletion"):
-        result.at("chapter").rank("shifting")
+    with pytest.raises(ValueError, match="'erasure' was not scored; choose from deletion"):
+        result.at("chapter").rank("erasure")
     with pytest.raises(ValueError, match="level 'page' is unknown"):
         result.units("page")
     with pytest.raises(ValueError, match="level 'chapter' was not scored"):
         made(("One", [("A.", 0.5)])).at("chapter")
-    assert any("shifting is for sentences only" in note for note in result.notes)
+    assert any("are from one pass over the book" in note for note in result.notes)
     assert repr(result).startswith(
         "<BookSalience The Mill: 3 chapters, 6 scenes, 11 sentences; most salient chapter:"
     )
@@ -95,12 +94,10 @@ def test_damaged_data_are_refused(result, change, message):
 def test_a_table_has_a_row_per_unit(result):
     table = result.to_pandas()
     assert table["level"].value_counts().to_dict() == {"sentence": 11, "scene": 6, "chapter": 3}
-    names = ["deletion", "disruption", "summarization", "shifting"]
-    assert list(table.columns[7:]) == names
+    assert list(table.columns[7:]) == list(OPERATIONS)
     sentences = table[table["level"] == "sentence"]
     texts = [TALE.text[row.start : row.end] for row in sentences.itertuples()]
-    assert texts == list(sentences["text"]) and sentences["shifting"].notna().all()
-    assert table[table["level"] == "chapter"]["shifting"].isna().all()
+    assert texts == list(sentences["text"]) and table["shifting"].notna().all()
 
 
 @pytest.mark.parametrize("level", ["chapter", "scene", "sentence"])
