@@ -11,31 +11,38 @@ import torch
 from narrative_twins import OPERATIONS, Window
 from narrative_twins.salience.operations import cosine
 
-MIDDLE = Window(start=1, lo=2, hi=5, stop=6)
+MIDDLE, PAIR = Window(start=1, lo=2, hi=5, stop=6), Window(start=1, lo=1, hi=3, stop=3)
 
 ORDERS = {
-    "deletion": "12345 1345 1245 1235",
-    "shifting": "12345 13245 13425 13245 12435 14235 12435",
-    "disruption": "12 123 1234",
-    "summarization": "12345 2 3 4",
+    "deletion": ("12345 1345 1245 1235", "12 2 1"),
+    "shifting": ("12345 13245 13425 13245 12435 14235 12435", "12 21 21"),
+    "disruption": ("12 123 1234", "1 12"),
+    "summarization": ("12345 2 3 4", "12 1 2"),
 }
 
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_orders_by_hand(name):
-    orders = ["".join(map(str, order)) for order in OPERATIONS[name].orders(MIDDLE)]
-    assert orders == ORDERS[name].split()
+    for window, expected in zip((MIDDLE, PAIR), ORDERS[name], strict=True):
+        orders = ["".join(map(str, order)) for order in OPERATIONS[name].orders(window)]
+        assert orders == expected.split()
 
 
 def test_scores_by_hand():
     east, north, both = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]
-    vectors = np.array([east, east, north, both], np.float32)
     half = 1 / np.sqrt(2)
-    assert OPERATIONS["deletion"].scores(MIDDLE, vectors) == pytest.approx([0, 1, 1 - half])
-    assert OPERATIONS["summarization"].scores(MIDDLE, vectors) == pytest.approx([1, 0, half])
-    assert OPERATIONS["disruption"].scores(MIDDLE, vectors[1:]) == pytest.approx([0, 1, 1 - half])
-    shifted = np.array([east, east, north, both, both, north, north], np.float32)
-    assert OPERATIONS["shifting"].scores(MIDDLE, shifted) == pytest.approx([0.5, 1 - half, 1])
+    for name, window, vectors, expected in (
+        ("deletion", MIDDLE, [east, both, north, east], [1 - half, 1, 0]),
+        ("deletion", PAIR, [east, both, north], [1 - half, 1]),
+        ("shifting", MIDDLE, [east, both, both, east, north, north, north], [1 - half, 0.5, 1]),
+        ("shifting", PAIR, [east, both, north], [1 - half, 1]),
+        ("disruption", MIDDLE, [east, north, both], [0, 1, 1 - half]),
+        ("disruption", PAIR, [east, both], [0, 1 - half]),
+        ("summarization", MIDDLE, [east, both, north, east], [half, 0, 1]),
+        ("summarization", PAIR, [east, both, north], [half, 0]),
+    ):
+        found = OPERATIONS[name].scores(window, np.array(vectors, np.float32))
+        assert found == pytest.approx(expected), name
 
 
 def test_disruption_is_compared_by_hand():
