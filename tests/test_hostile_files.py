@@ -21,6 +21,8 @@ from narrative_twins.stories import reading
 from narrative_twins.stories.reading import count_stories, read_stories, stories_in
 from narrative_twins.stories.story import Story
 
+from support.command import run
+from support.names import OUTPUTS, named_by_bytes
 from support.readers import GOOD, GOOD_ROW, READERS
 
 keys = st.sampled_from(
@@ -187,3 +189,20 @@ def test_compressed_rows_are_bounded(suffix, tmp_path, short):
             file.write(b" " * 1_000_000)
     with little_memory(), pytest.raises(RowError, match="of more than [12]0,000 bytes"):
         list(read_records(str(path)))
+
+
+@pytest.mark.parametrize("command", [*OUTPUTS, "--model"])
+def test_names_that_are_not_utf_8(command, tmp_path, bert_folder):
+    story, missing = named_by_bytes(tmp_path)
+    options = "--operations", "deletion", "-q", "--model"
+    if command == "--model":
+        (tmp_path / "m\udcff").symlink_to(bert_folder)
+        done = run("score", story, *options, tmp_path / "m\udcff")
+        assert done.code == 1 and "m\ufffd' can't be loaded: its name is not UTF-8" in done.err
+        return
+    option = () if command == "extract" else options[:2]
+    for out in OUTPUTS[command]:
+        done = run(command, story, "-o", tmp_path / out, *option, *options[2:], bert_folder)
+        assert (done.code, (tmp_path / out).exists()) == (0, True), done.err
+        done = run(command, missing, "-o", tmp_path / f"2{out}", *option, *options[2:], bert_folder)
+        assert done.code and "no\ufffd.txt" in done.err

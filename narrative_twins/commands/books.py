@@ -41,10 +41,12 @@ from narrative_twins.salience.books.units import LEVELS, Row
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import FAST
 from narrative_twins.salience.result import PRIMARY_OPERATION
+from narrative_twins.stories.story import StoryError
 
 if TYPE_CHECKING:
     from narrative_twins.salience.books.scoring import BookScorer
     from narrative_twins.stories.books.book import Book
+    from narrative_twins.stories.books.scenes import DividedChapter
 
 _LARGE = 1_000_000  # bytes of a file that may take seconds to read
 _START = 100_000  # characters from which the language is recognized
@@ -81,10 +83,10 @@ def book(
     """Read, score and write a book."""
     output.check([file], resume, is_book=True)
     target = output.target()
-    found, scorer = _load(file, levels, scoring, loading, quiet)
+    found, divided, scorer = _load(file, levels, scoring, loading, quiet)
     progress = watch(quiet)
     if output.format != JSON_LINES:
-        output.write(scorer.result(found, scorer.rows(found, progress=progress)), target)
+        output.write(scorer.result(found, scorer.rows(found, divided, progress=progress)), target)
         return 0
     settings = run_settings(scoring, loading, scorer.encoder) | {"levels": list(scorer.levels)}
     chapters = [(heading, spans, sorted(marks)) for heading, spans, marks in found.chapters]
@@ -95,7 +97,7 @@ def book(
     is_complete = len(done) < len(rows)
 
     def written() -> Iterator[Row]:
-        for number, row in enumerate(scorer.rows(found, done, progress)):
+        for number, row in enumerate(scorer.rows(found, divided, done, progress)):
             if number >= len(done):
                 out.write(output.encoded(_line(row)))
             yield row
@@ -113,19 +115,28 @@ def _load(
     scoring: Mapping[str, Any],
     loading: Mapping[str, Any],
     quiet: bool,
-) -> tuple[Book, BookScorer]:
-    """Read the book, then load what it is scored with, so that what is wrong with it is reported at
-    once."""
+) -> tuple[Book, list[DividedChapter], BookScorer]:
+    """Read and divide the book, then load what it is scored with, so that what is wrong with it is
+    reported at once."""
     from narrative_twins.salience.books.scoring import BookScorer, level_operations
+    from narrative_twins.stories.books.bounded import limited_memory
     from narrative_twins.stories.books.reading import printable_name, read_book
+    from narrative_twins.stories.books.scenes import divided_chapters
 
     with usage_errors():
         level_operations(levels, scoring)  # type: ignore[arg-type]
     if shows_progress(quiet) and os.path.isfile(file) and os.path.getsize(file) > _LARGE:
         tell(f"reading {printable_name(file)}")
-    found = read_book(file)
+    try:
+        with limited_memory():
+            found = read_book(file)
+            divided = divided_chapters(found, scoring["splitter"])
+    except StoryError:
+        raise
+    except ValueError as error:
+        raise ValueError(f"{printable_name(file)}: {error}") from None
     language_hint(loading["model"], file, found.text[:_START])
-    return found, BookScorer.of(load_encoder(loading), levels, **scoring)
+    return found, divided, BookScorer.of(load_encoder(loading), levels, **scoring)
 
 
 def _line(data: Mapping[str, Any]) -> str:
@@ -198,8 +209,8 @@ def extract(
         result = read_book_salience(file)
     else:
         chosen = {**scoring, "operations": [operation or PRIMARY_OPERATION], "max_shifts": None}
-        found, scorer = _load(file, ["sentence"], chosen, loading, quiet)
-        result = scorer.result(found, scorer.rows(found, progress=watch(quiet)))
+        found, divided, scorer = _load(file, ["sentence"], chosen, loading, quiet)
+        result = scorer.result(found, scorer.rows(found, divided, progress=watch(quiet)))
     piece = result.extract(sentences, operation, share=share, words=words).in_format(form)
     Output(out, "extract").write_pieces([piece], target)
     return 0

@@ -16,8 +16,9 @@ import click
 from narrative_twins.commands.options import Choices, option_group, tell, valued
 from narrative_twins.files import STDIN, ResumeError
 from narrative_twins.salience.result import StorySalience, truncation
+from narrative_twins.stories.books.bounded import limited_memory
 from narrative_twins.stories.books.plain import is_of_gutenberg
-from narrative_twins.stories.books.reading import printable_name
+from narrative_twins.stories.books.reading import BOOK_FORMATS, format_of, printable_name
 from narrative_twins.stories.language import is_foreign
 from narrative_twins.stories.reading import (
     STORY_SUFFIXES,
@@ -47,6 +48,9 @@ _NOT_ENGLISH = (
     " sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2, and check the sentences, or give"
     " them as lines with --split lines"
 )
+
+_LIMITED = BOOK_FORMATS.keys() - {"text"}
+"""Formats whose files may need many times their size to be read."""
 
 files_argument = click.argument("files", nargs=-1, metavar="[FILE]...")
 FILES = (
@@ -212,9 +216,22 @@ def read_inputs(paths: Sequence[str], form: StoryFormat = StoryFormat()) -> Iter
         if form.input_format == "auto" and has_rows(path):
             yield from _rows(path, form.column)
         else:
-            yield from read_stories(
+            name = form.input_format
+            is_book = (format_of(path) if name == "auto" else name) in _LIMITED
+            found = read_stories(
                 [path], form.input_format, named=len(paths) > 1, column=form.column
             )
+            yield from _limited(path, found) if is_book else found
+
+
+def _limited(path: str, documents: Iterator[Document]) -> Iterator[Document]:
+    """The story in a book, which is read in limited memory."""
+    try:
+        with limited_memory():
+            found = list(documents)
+    except ValueError as error:
+        found = [Document(printable_name(path), None, str(error))]
+    yield from found
 
 
 def count_inputs(paths: Sequence[str], input_format: str = "auto") -> int:

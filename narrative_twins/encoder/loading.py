@@ -531,6 +531,12 @@ def resolve_name(name: str | Path, options: Mapping[str, Any]) -> tuple[str, dic
     encoder is neither a folder nor in the cache, and the Hub can't be reached.
     """
     found, options = str(name), dict(options)
+    # Its bytes that are not UTF-8 are lone surrogates.
+    if (shown := re.sub("[\ud800-\udfff]", "\ufffd", found)) != found:
+        raise OSError(
+            f"encoder {shown!r} can't be loaded: its name is not UTF-8, and the libraries that read"
+            " weights need that; rename the folder"
+        )
     if os.path.exists(found):
         return found, options
     if "/" not in found and not found.startswith(_OTHER_MODELS):

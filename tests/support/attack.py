@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -39,7 +40,7 @@ from narrative_twins.hub import encoder_files
 from narrative_twins.stories.books.bounded import SECONDS as BOOK_SECONDS
 from narrative_twins.stories.books.bounded import read_bounded
 
-from support.books import docx, epub, word_paragraph, xhtml
+from support.books import docx, epub, pdf, word_paragraph, xhtml
 from support.chat_server import completion
 from support.command import run
 from support.hostile_checkpoints import SETTINGS, TOKENIZER, WEIGHTS, kernels_asked_for
@@ -61,6 +62,7 @@ from support.hostile_requests import (
 )
 from support.hostile_requests import STORY as STORY_VALUES
 from support.models import small
+from support.names import OUTPUTS, named_by_bytes
 from support.processes import COMMAND, run_command, run_python, started
 from support.raw_server import http, raw_server
 
@@ -213,6 +215,20 @@ def files(folder: Path, encoder: Path) -> Attempts:
         yield None if rows[1][0] == rows[1][5] == f"'{text}" else f"a formula in csv: {rows[1]}"
 
 
+def names(folder: Path, encoder: Path) -> Attempts:
+    """Names of files that are not UTF-8."""
+    story, missing = named_by_bytes(folder)
+    score = "--model", encoder, "-q"
+    for name, outputs in OUTPUTS.items():
+        for out in outputs:
+            done = run_command(COMMAND, name, story, "-o", folder / out, *score)
+            yield f"{name} to {out!r}: {done.stderr}" if done.returncode else None
+            yield None if (folder / out).exists() else f"{name} did not write {out!r}"
+        yield reported(command(name, missing, "-o", folder / f"2{outputs[0]}", *score))
+    (folder / "m\udcff").symlink_to(encoder)
+    yield reported(command("score", story, "--model", folder / "m\udcff", "-q"))
+
+
 def streams(folder: Path, encoder: Path) -> Attempts:
     """A full standard output of the installed command."""
     (folder / "story.txt").write_text(STORY)
@@ -279,6 +295,13 @@ def memory(folder: Path, encoder: Path) -> Attempts:
         (folder / "dots.txt").write_text("." * size)
         peak = run_python("-c", _PEAK, str(folder / "dots.txt"), str(encoder))
         yield f"{size:,} dots: {peak} MB" if int(peak) > 1500 else None
+    # Some kilobytes that are 30 MB of ASCII85.
+    stream = zlib.compress(b"z" * 30_000_000 + b"~>")
+    (folder / "ascii85.pdf").write_bytes(
+        pdf(stream, options="/Filter [/FlateDecode /ASCII85Decode]")
+    )
+    peak = run_python("-c", _PEAK, str(folder / "ascii85.pdf"), str(encoder))
+    yield f"a PDF file: {peak} MB" if int(peak) > 1500 else None
 
 
 _PEAK = """
@@ -478,6 +501,7 @@ SURFACES: dict[str, Callable[[Path, Path], Attempts]] = {
     "stories and rows": stories,
     "checkpoints": checkpoints,
     "files": files,
+    "names of files": names,
     "standard streams": streams,
     "terminals": terminals,
     "books": books,

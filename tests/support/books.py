@@ -178,17 +178,22 @@ def archive(files: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED
     return data.getvalue()
 
 
-def pdf(*pages: list[str]) -> bytes:
-    """A PDF file with these lines on its pages."""
+def pdf(*pages: list[str] | bytes, options: str = "") -> bytes:
+    """A PDF file with these lines on its pages; or with these contents of pages, which have these
+    options."""
     font, catalog = (
         b"/Type /Font /Subtype /Type1 /BaseFont /Helvetica",
         b"/Type /Catalog /Pages 2 0 R",
     )
     objects = [b"<< %s >>" % catalog, b"", b"<< %s >>" % font]
     for page in pages:
-        lines = " ".join(f"({line}) Tj 0 -20 Td" for line in page)
-        content = f"BT /F1 12 Tf 50 700 Td {lines} ET".encode()
-        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content))
+        if isinstance(page, bytes):
+            content = page
+        else:
+            lines = " ".join(f"({line}) Tj 0 -20 Td" for line in page)
+            content = f"BT /F1 12 Tf 50 700 Td {lines} ET".encode()
+        settings = b"/Length %d %s" % (len(content), options.encode())
+        objects.append(b"<< %s >>\nstream\n%s\nendstream" % (settings, content))
         resources = b"/Resources << /Font << /F1 3 0 R >> >>"
         place = len(objects)
         objects.append(b"<< /Type /Page /Parent 2 0 R %s /Contents %d 0 R >>" % (resources, place))

@@ -297,8 +297,7 @@ def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
             `BookSalience.to_dict` as JSON.
 
     Raises:
-        ValueError: the file has no such result, or it is not complete.
-        OSError: the file can't be read.
+        ValueError: the file can't be read, has no such result, or it is not complete.
     """
     name = os.fspath(path)
     try:
@@ -307,6 +306,8 @@ def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
         if "levels" not in book:
             raise ValueError("the result of the book is not complete; resume the run by --resume")
         return BookSalience.from_dict({"chapters": chapters} | book)
+    except OSError as error:
+        raise ValueError(f"{name}: can't be read ({error.strerror}); check the name") from None
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name}: {error}") from None
 

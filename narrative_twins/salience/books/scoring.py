@@ -129,12 +129,15 @@ class BookScorer:
     def rows(
         self,
         book: Book,
+        divided: Sequence[DividedChapter] | None = None,
         done: Sequence[Row] = (),
         progress: bool | Callable[[float], None] | Watch = False,
     ) -> Iterator[Row]:
-        """The chapters of a book as rows, each as soon as its parts are scored; `done` are those
-        that were scored before, which come first."""
-        divided = divided_chapters(book, self.options.get("splitter"))
+        """The chapters of a book as rows, each as soon as its parts are scored; `divided` are its
+        `divided_chapters`, if they are known, and `done` the rows that were scored before, which
+        come first."""
+        if divided is None:
+            divided = divided_chapters(book, self.options.get("splitter"))
         yield from done
         scored = sum(len(chapter.sentences) for chapter in divided[: len(done)])
         total = sum(len(chapter.sentences) for chapter in divided)

@@ -8,9 +8,9 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from narrative_twins.stories.books.book import Book, Chapter
@@ -20,8 +20,35 @@ SECONDS = 60.0
 """The time that reading a book may take. A long novel takes some seconds."""
 MEMORY = 2_000_000_000
 """Bytes that the process may have, code included, on systems that limit them (macOS does not)."""
+MEMORY_HERE = 1_200_000_000
+"""Bytes that a process may take for a book in `limited_memory`."""
 _PAUSE = 0.1  # seconds between two questions whether the visitor still waits
 _TOO_LARGE = "needs too much memory to be read; use the command `narrative-twins book`"
+
+
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """Limit what this process takes in the block, where a book is read, to `MEMORY_HERE` bytes more
+    than it has; on other systems than Linux there is no limit. It is for commands, as other threads
+    have the same limit. Raises a `ValueError` that does not name the file if it is exceeded."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limits = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min([used + MEMORY_HERE, *limits]), hard))
+    try:
+        yield
+    except MemoryError:
+        raise ValueError(
+            f"needs more than {MEMORY_HERE / 1e9:.1f} GB of memory to be read; divide it into"
+            " volumes"
+        ) from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 class ReadBook(NamedTuple):

@@ -18,6 +18,8 @@ from narrative_twins.stories.books.book import Book, wrap_width
 MAX_ELEMENTS = 2_000_000
 """Elements of a document. A long novel has some ten thousand in HTML, and some hundred thousand in
 Word."""
+MAX_ATTRIBUTES = 1_000
+"""Attributes of an element. The time of `lxml` is quadratic in them."""
 
 Labels = Mapping[str, Sequence[tuple[str, int]]]
 """The entries of a table of contents, text and level, by the id of the element they lead to; by the
@@ -51,6 +53,7 @@ _BLOCKS = frozenset(
     """.split()
 )
 _CELLS = frozenset(["tr", "li", "dd", "dt"])
+_READ = frozenset("class hidden href id name role style type".split())  # attributes
 _SPACES = re.compile(r"[ \t\n\r\f]+")
 _NOTE = re.compile(r"\s*[\[(]?(?:\d{1,4}|[*†‡§]{1,3})[\])]?\s*")
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
@@ -140,13 +143,31 @@ def parse_html(data: bytes) -> Any:
     `ValueError` if it exceeds a limit or its encoding is unknown."""
     from lxml import etree
 
-    parser = etree.HTMLParser(
-        encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True
-    )
-    root = etree.fromstring(_checked(data).encode("utf-8"), parser)
+    content = _checked(data).encode("utf-8")
+    options = {"encoding": "utf-8", "no_network": True}
+    options |= {"remove_comments": True, "remove_pis": True}
+    # Without a tree the time is linear, and a fraction of what follows.
+    etree.fromstring(content, etree.HTMLParser(target=_Attributes(), **options))
+    parser = etree.HTMLParser(**options)
+    root = etree.fromstring(content, parser)
     # At a limit the parser stops without an exception.
     _check_limits(*(entry.message for entry in parser.error_log))
     return root
+
+
+class _Attributes:
+    """What `lxml` calls for each element: raises a `ValueError` for one with too many
+    attributes."""
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if len(attributes) > MAX_ATTRIBUTES:
+            raise ValueError(
+                f"has an element with more than {MAX_ATTRIBUTES:,} attributes; convert it to plain"
+                " text"
+            )
+
+    def close(self) -> None:
+        pass
 
 
 def local_name(name: str) -> str:
@@ -156,8 +177,10 @@ def local_name(name: str) -> str:
 
 def attribute(element: Any, name: str) -> str:
     """An attribute by its name in lower case, in whichever namespace; empty if there is none."""
-    values = (value for key, value in element.items() if local_name(key) == name)
-    return next(values, "")
+    # The values of all attributes would be quadratic in their number.
+    keys = (key for key in element.keys() if local_name(key) == name)
+    value: str = element.get(next(keys, name), "")
+    return value
 
 
 class HtmlDocument:
@@ -208,7 +231,8 @@ class HtmlDocument:
     def _start(self, element: Any) -> bool:
         """Begin an element; whether it is read."""
         name = local_name(element.tag)
-        values = {local_name(key): value for key, value in element.attrib.items()}
+        keys = {local_name(key): key for key in element.keys()}
+        values = {name: element.get(keys[name]) for name in keys.keys() & _READ}
         if _is_skipped(name, values):
             return False
         if name in _BLOCKS:

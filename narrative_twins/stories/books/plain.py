@@ -91,6 +91,8 @@ def pdf_book(data: bytes) -> Book:
             size += len(known[key])
             if size > MAX_PDF_TEXT:
                 break
+    except MemoryError:
+        raise
     except Exception as error:  # what damaged files raise is not documented
         kind = type(error).__name__
         raise ValueError(f"can't be read as PDF ({kind}: {error}); convert it to text") from error

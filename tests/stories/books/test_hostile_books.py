@@ -8,8 +8,10 @@ import codecs
 import cProfile
 import io
 import pstats
+import resource
 import socket
 import struct
+import sys
 import tracemalloc
 import zipfile
 
@@ -19,12 +21,14 @@ from hypothesis import strategies as st
 
 from narrative_twins import StoryError
 from narrative_twins.stories.books import archive as archives
+from narrative_twins.stories.books import bounded
 from narrative_twins.stories.books import html as markup
 from narrative_twins.stories.books import reading as books
-from narrative_twins.stories.books.bounded import read_bounded
+from narrative_twins.stories.books.bounded import limited_memory, read_bounded
 from narrative_twins.stories.books.reading import book_of, read_book
 
 from support.books import WRITERS, WrittenChapter, archive, docx, epub, word_paragraph, xhtml
+from support.command import run
 
 CHAPTER = xhtml("<h2>Chapter 1</h2><p>It rained.</p>")
 GOOD = epub({"c.xhtml": CHAPTER})
@@ -212,6 +216,22 @@ def test_number_of_elements(monkeypatch, name):
     assert "has more than 30 elements; convert it to plain text" in problem_of(data, name)
 
 
+@pytest.mark.parametrize("begin", ["", "<p x='>'>", '<!-- <p x=" -->', "<i>" * 300])
+def test_number_of_attributes(begin):
+    """Without a tree they are counted as they are parsed."""
+
+    def with_attributes(count: int) -> bytes:
+        return f"{begin}<p {' '.join(f'a{n}=1' for n in range(count))}>It rained.</p>".encode()
+
+    too_many = "has an element with more than 1,000 attributes; convert it to plain text"
+    assert too_many in problem_of(with_attributes(1_001), "book.html")
+    if not begin.startswith("<i>"):
+        assert book_of("book.html", with_attributes(900)).text == "It rained."
+    # Those of XML take linear time.
+    many = xhtml(with_attributes(20_000).decode().removeprefix(begin).replace("=1", "='1'"))
+    assert book_of("book.epub", epub({"c.xhtml": many})).text == "It rained."
+
+
 MALFORMED = (
     '<|<a |<!--|<!|<![CDATA[|&|&#|&a|</p>|</b>|<script>|<script><!--<script|<a b="|<?|<p>|<br>|<td>'
     "|<hr>|<p></p>|<li><a href='#'>1</a>|<h1>|<h1>a</h1>|a\n|<b></p>"
@@ -385,3 +405,18 @@ def test_names_and_files_of_strangers_around_the_process(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("-m.txt", "\ud800\0\n.txt", f"{'a' * 200_000}.txt"):
         assert read_bounded(name, b"A b.", lambda: None).sentences == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is not limited there")
+def test_memory_of_commands_is_limited(tmp_path, monkeypatch, bert_folder):
+    (tmp_path / "large.html").write_bytes(b"<p>A b.</p>" * 100_000)
+    monkeypatch.setattr(bounded, "MEMORY_HERE", 10_000_000)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    problem = "needs more than 0.0 GB of memory to be read; divide it into volumes"
+    for command in ("book", "score"):
+        done = run(command, tmp_path / "large.html", "--model", bert_folder, "-q")
+        assert done.code == 1 and f"large.html: {problem}" in done.err
+    with pytest.raises(KeyboardInterrupt), limited_memory():
+        assert resource.getrlimit(resource.RLIMIT_AS) != before
+        raise KeyboardInterrupt
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
