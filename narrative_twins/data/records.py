@@ -144,8 +144,14 @@ def _arrow(path: str, file: IO[bytes]) -> Iterator[Entry]:
 
 
 def _rows_of(path: str, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[Entry]:
-    for number, row in enumerate(row for batch in batches for row in batch.to_pylist()):
-        yield f"{path}, row {number}", None, row
+    number = 0
+    for batch in batches:
+        names = batch.schema.names
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise RowError(path, f"has several columns {twice!r}; rename or remove all but one")
+        for row in batch.to_pylist():
+            yield f"{path}, row {number}", None, row
+            number += 1
 
 
 _TEXT_READERS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _csv}

@@ -181,11 +181,15 @@ class OnnxModel(PortableModel):
         self._outputs = [self._session.get_outputs()[0].name]
 
     def run(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Token states from ids and mask."""
+        """Token states from ids and mask. Raises ValueError if the model can't be run."""
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        states: NDArray[np.float32] = self._session.run(
-            self._outputs, {name: given[name] for name in self._inputs}
-        )[0]
+        try:
+            states: NDArray[np.float32] = self._session.run(
+                self._outputs, {name: given[name] for name in self._inputs}
+            )[0]
+        except Exception as error:  # of any kind, since the graph may contain anything
+            problem = f"{self.name_or_path} can't be run by {self.backend}: {error}"
+            raise ValueError(one_line(problem)) from error
         return states
 
     @classmethod

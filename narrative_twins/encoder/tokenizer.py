@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -149,11 +149,7 @@ class StoryTokenizer:
         """Tokenize a story; raises StoryError if a sentence has no tokens, or the story has more
         than `MAX_STORY` characters."""
         texts = self.texts(sentences)
-        if (length := sum(map(len, texts))) > MAX_STORY:
-            raise StoryError(
-                f"the story has {length:,} characters, more than the limit of {MAX_STORY:,}; divide"
-                " it into stories, or score it as a book"
-            )
+        _check_length(sum(map(len, texts)))
         first: list[Ids] = []
         later: list[Ids] = []
         exact = self._splits_at_spaces
@@ -251,6 +247,22 @@ def check_vocabulary(name: object, tokenizer: Any, model: Any) -> None:
             f"the tokenizer of {str(name)!r} has the id {last} ({token!r}), and the model {size}"
             " ids; it is that of another model, or tokens were added: save the model with its own"
             " tokenizer, or after model.resize_token_embeddings(len(tokenizer))"
+        )
+
+
+def check_length(source: Any) -> None:
+    """Raise StoryError if a text, or that of a mapping, has more than `MAX_STORY` characters. It is
+    called before the text is split into sentences, which may take minutes."""
+    text = source.get("text") if isinstance(source, Mapping) else source
+    if isinstance(text, str):
+        _check_length(len(text))
+
+
+def _check_length(length: int) -> None:
+    if length > MAX_STORY:
+        raise StoryError(
+            f"the story has {length:,} characters, more than the limit of {MAX_STORY:,}; divide"
+            " it into stories, or score it as a book"
         )
 
 

@@ -293,6 +293,8 @@ def _table(name: str, file: Lines, column: str | None) -> Iterator[Document]:
         columns, rows = table_rows(file)
         is_roc = column is None and {"storyid", *ROC_SENTENCES} <= set(columns)
         chosen = None if is_roc else _story_column(columns, column)
+        if chosen is not None and columns.count(chosen) > 1:
+            raise ValueError(f"has several columns {chosen!r}; rename or remove all but one")
         for number, row in rows:
             yield _document(f"{name}, line {number}", _story_of_row, row, chosen)
     except csv.Error as error:

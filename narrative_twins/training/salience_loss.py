@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -159,7 +160,7 @@ def judgments(row: Mapping[str, Any], where: str) -> list[float]:
     if not labels and row.get("turning_points") is not None:
         labels = [index in set(row["turning_points"]) for index in range(count)]
     is_valid = len(labels) == count and all(
-        isinstance(label, int | float) and label >= 0 for label in labels
+        isinstance(label, int | float) and 0 <= label <= sys.float_info.max for label in labels
     )
     # Of their sum too, by which they are divided.
     if not is_valid or not math.isfinite(sum(map(float, labels))):

@@ -14,6 +14,7 @@ from functools import partial
 import pytest
 
 from narrative_twins import Story, StorySalience, show
+from narrative_twins.salience.books import result as book_results
 from narrative_twins.show.formats import write_results
 
 from support.command import run
@@ -181,6 +182,17 @@ def test_a_file_that_is_redirected_to_standard_input_is_not_overwritten(scores):
 def test_errors_of_the_system_have_no_number(tmp_path, scores):
     done = shown(scores, "--format", "json", "--out", tmp_path / ("a" * 300))
     assert done.code == 1 and re.search(r"^narrative-twins: \S*aaa\S*: File name too", done.err)
+
+
+@pytest.mark.parametrize("content", ["\0" * 100, '{"chapters": []' + " " * 100, "[" * 100])
+def test_the_kind_of_a_file_is_found_in_bounded_memory(content, monkeypatch, tmp_path):
+    """A device has no end."""
+    monkeypatch.setattr(book_results, "MAX_DOCUMENT", 50)
+    monkeypatch.setattr(book_results, "_PIECE", 20)
+    (tmp_path / "endless").write_text(content)
+    assert not book_results.is_book_salience(tmp_path / "endless")
+    with pytest.raises(ValueError, match="endless: a line (is not a JSON object|has more than 50)"):
+        book_results.read_book_salience(tmp_path / "endless")
 
 
 HOSTILE = "a\x1b[31m\x9b2J\x7f\u202eb\u2066"

@@ -9,6 +9,7 @@ import os
 from functools import partial
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 from data.conftest import write
 from datasets import Dataset, DatasetDict, Features, IterableDataset, IterableDatasetDict
@@ -126,6 +127,15 @@ def test_unreadable_files(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(RowError, match=message):
             list(read_records(str(tmp_path / name)))
+
+
+def test_parquet_with_two_columns_of_a_name(tmp_path):
+    column = pyarrow.array(["A."])
+    pyarrow.parquet.write_table(
+        pyarrow.table([column, column], names=["story", "story"]), tmp_path / "a.parquet"
+    )
+    with pytest.raises(RowError, match="has several columns 'story'; rename or remove all but"):
+        list(read_records(str(tmp_path / "a.parquet")))
 
 
 # Rows that are left out

@@ -112,6 +112,26 @@ def test_scores_are_those_of_torch(options, exported):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_a_graph_that_can_not_be_run_is_reported(tmp_path, exported):
+    """Here one that asks for more memory than there can be."""
+    onnx = pytest.importorskip("onnx")
+    folder = shutil.copytree(exported, tmp_path / "large")
+    path = folder / "onnx" / "model.onnx"
+    model = onnx.load(path)
+    shape = onnx.helper.make_tensor("", onnx.TensorProto.INT64, [1], [2**61])
+    model.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["large"], value=shape))
+    model.graph.node.insert(1, onnx.helper.make_node("ConstantOfShape", ["large"], ["zeros"]))
+    model.graph.node.insert(2, onnx.helper.make_node("ReduceSum", ["zeros"], ["zero"], keepdims=0))
+    last = model.graph.node[-1]
+    states = last.output[0]
+    last.output[0] = "before"
+    model.graph.node.append(onnx.helper.make_node("Add", ["before", "zero"], [states]))
+    onnx.save(model, path)
+    with pytest.raises(ValueError, match="^.*large can't be run by onnx: [^\n]*$"):
+        StoryEncoder.from_pretrained(folder, backend="onnx")
+
+
 def test_scoring_does_not_import_torch(exported, tmp_path):
     (tmp_path / "story.txt").write_text(TEXT, encoding="utf-8")
     printed = run_python("-c", WITHOUT_TORCH, exported, TEXT, tmp_path / "story.txt")

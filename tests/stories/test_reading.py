@@ -96,6 +96,9 @@ def test_columns_of_tables(contents):
     for column, known in ((None, "column of stories that is known"), ("plot", "column 'plot'")):
         (problem,) = contents("a.csv", table, 2, column=column)
         assert problem.startswith(f"has no {known} (its columns: id, ours, theirs); name")
+    twice = "text,id,text\nA b.,a,C d.\n"
+    assert contents("a.csv", twice) == ["has several columns 'text'; rename or remove all but one"]
+    assert contents("a.csv", "id,text,,\na,A b.,,\n") == [{"id": "a", "text": "A b."}]
     assert "has no column" in contents("a.csv", "story,index,sentence\na,1,b")[0]
 
 

@@ -14,6 +14,8 @@ import csv
 import io
 import json
 import logging
+import math
+import os
 import random
 import re
 import shutil
@@ -34,11 +36,13 @@ from narrative_twins import Story, StoryEncoder, StoryError
 from narrative_twins.app.connections import SECONDS
 from narrative_twins.app.guard import CALL, CANCEL, EVENTS, MAX_BODY
 from narrative_twins.commands.cli import main
+from narrative_twins.data.labels import story_salience
 from narrative_twins.data.rows import RowError, check_twins_row
 from narrative_twins.files import AtomicFile
 from narrative_twins.hub import encoder_files
 from narrative_twins.stories.books.bounded import SECONDS as BOOK_SECONDS
 from narrative_twins.stories.books.bounded import read_bounded
+from narrative_twins.training.salience_loss import judgments
 
 from support.books import docx, epub, pdf, word_paragraph, xhtml
 from support.chat_server import completion
@@ -196,6 +200,17 @@ def files(folder: Path, encoder: Path) -> Attempts:
     (corpus / "_manifest").write_text("[" * 100_000 + "\n")
     (corpus / "_manifest.run").write_text("[" * 100_000)
     yield reported(command("corpus", folder / "two.jsonl", *score[1:], "-o", corpus), 2)
+    for name in ("part", "part.run", "part.run.part"):
+        os.mkfifo(folder / f"piped.jsonl.{name}")
+        # A pipe would be waited for, for ever.
+        code, _, errors = command(*score, folder / "story.txt", "-o", folder / "piped.jsonl")
+        yield None if code in (0, 1) and "Traceback" not in errors else errors[-300:]
+        for path in folder.glob("piped*"):
+            path.unlink()
+    (folder / "loop.json").symlink_to("loop.json")
+    yield reported(command(*score, folder / "story.txt", "-o", folder / "loop.json"))
+    (folder / "twice.csv").write_text("text,text\nA b.,C d.\n")
+    yield reported(command(*score, folder / "twice.csv"))
     for form in ("csv", "jsonl", "html"):
         with AtomicFile(str(folder / "locked")):
             yield reported(
@@ -230,11 +245,26 @@ def names(folder: Path, encoder: Path) -> Attempts:
 
 
 def streams(folder: Path, encoder: Path) -> Attempts:
-    """A full standard output of the installed command."""
+    """Streams of the installed command that are full, closed, endless or its own output."""
     (folder / "story.txt").write_text(STORY)
     score = f"{COMMAND} score --model {encoder} --operations deletion -q"
-    done = run_command("sh", "-c", f"{score} {folder}/story.txt > /dev/full")
-    yield reported((done.returncode, done.stdout, done.stderr))
+    show = f"{COMMAND} show --format jsonl"
+    begun = run_command("sh", "-c", f"{score} {folder}/story.txt --out {folder}/a.jsonl")
+    yield None if begun.returncode == 0 else begun.stderr
+    saved = (folder / "a.jsonl").read_bytes()
+    lines = {
+        f"{score} {folder}/story.txt > /dev/full": 1,
+        f"{show} {folder}/a.jsonl >&-": 1,
+        f"{show} - <&-": 1,
+        f"{show} - --out {folder}/a.jsonl < {folder}/a.jsonl": 2,
+        f"ulimit -v 4000000; {show} /dev/zero": 1,
+    }
+    for line, code in lines.items():
+        done = run_command("sh", "-c", line)
+        yield reported((done.returncode, done.stdout, done.stderr), code)
+    done = run_command("sh", "-c", f"{show} {folder}/a.jsonl --out /dev/stdout 2>&- | cat")
+    yield None if done.stdout.encode() == saved else "/dev/stdout is not written"
+    yield None if (folder / "a.jsonl").read_bytes() == saved else "what is read was overwritten"
 
 
 def terminals(folder: Path, encoder: Path) -> Attempts:
@@ -351,11 +381,35 @@ def makers(folder: Path, encoder: Path) -> Attempts:
         "http://[::1/v1",
         "file:///etc/passwd",
         "http://user:pw@host/v1",
+        "http://host/v1\x1b[31m",
     ):
         options = "--server", address, "--model", "tiny", "-q"
         yield reported(
             command("make", "twins", folder / "story.txt", "--out", folder / "o.jsonl", *options)
         )
+
+
+def votes(folder: Path, encoder: Path) -> Attempts:
+    """Labels of any kind and size, to train on and to evaluate on."""
+    rng = random.Random(1)
+    numbers = [0, 1, True, -1, 5e-324, 1e-50, 1e30, 1e308, 10**400, math.nan, math.inf, "1", None]
+    for _ in range(300):
+        labels = [rng.choice(numbers) for _ in range(3)]
+        row = {"story": ["A b.", "C d.", "E f."], "labels": labels}
+        try:
+            total = sum(judgments(row, "row"))
+            yield None if math.isfinite(total) else f"votes to train on: {labels}"
+        except RowError:
+            yield None
+        except Exception as error:
+            yield f"judgments: {type(error).__name__} for {labels}"
+        try:
+            story_salience(row, "row")
+            yield None
+        except RowError:
+            yield None
+        except Exception as error:
+            yield f"story_salience: {type(error).__name__} for {labels}"
 
 
 def pushes(folder: Path, encoder: Path) -> Attempts:
@@ -507,6 +561,7 @@ SURFACES: dict[str, Callable[[Path, Path], Attempts]] = {
     "books": books,
     "memory": memory,
     "language-model servers": makers,
+    "votes": votes,
     "pushes": pushes,
     "web page": page,
 }

@@ -30,6 +30,7 @@ from narrative_twins.salience.books.units import (
 )
 from narrative_twins.salience.operations import comparisons
 from narrative_twins.salience.result import counted, described, extract_length, precision
+from narrative_twins.stories.reading import MAX_DOCUMENT
 from narrative_twins.stories.sentences import Span
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WRONG = "this is not a result of score_book"
+_PIECE = 1 << 16  # characters of a line that are read before the rest
 
 
 @dataclass(frozen=True)
@@ -301,8 +303,7 @@ def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
     """
     name = os.fspath(path)
     try:
-        with open(name, encoding="utf-8") as file:
-            *chapters, book = [json.loads(line) for line in file if line.strip()] or [{}]
+        *chapters, book = [json.loads(line) for line in _lines(name)] or [{}]
         if "levels" not in book:
             raise ValueError("the result of the book is not complete; resume the run by --resume")
         return BookSalience.from_dict({"chapters": chapters} | book)
@@ -316,11 +317,25 @@ def is_book_salience(path: str | os.PathLike[str]) -> bool:
     """Whether a file has the saved salience of a book, by the keys of its first line; False if it
     can't be read."""
     try:
-        with open(path, encoding="utf-8") as file:
-            data = json.loads(next((line for line in file if line.strip()), ""))
+        data = json.loads(next(_lines(path), ""))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(data, Mapping) and ("chapters" in data or "scenes" in data)
+
+
+def _lines(path: str | os.PathLike[str]) -> Iterator[str]:
+    """The lines of a file of JSON objects that are not blank. Raises `ValueError` for another one
+    and for a longer one than a JSON document may be, before it is read to its end."""
+    with open(path, encoding="utf-8") as file:
+        while line := file.readline(_PIECE):
+            if line.strip() and not line.lstrip().startswith("{"):
+                raise ValueError("a line is not a JSON object")
+            if not line.endswith("\n"):
+                line += file.readline(MAX_DOCUMENT)
+            if len(line) > MAX_DOCUMENT:
+                raise ValueError(f"a line has more than {MAX_DOCUMENT:,} characters")
+            if line.strip():
+                yield line
 
 
 @dataclass(frozen=True)
