@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -17,6 +18,7 @@ from narrative_twins import StoryEncoder, score_stories
 from narrative_twins.encoder.passes import PACKED, ForwardPasses, packed_attention, using_attention
 
 from support.models import encoder_of, small
+from support.processes import run_python
 
 PACKING = ("bert", "roberta", "xlm-roberta", "modernbert")
 STORY = [
@@ -205,3 +207,25 @@ def test_flash_attention_gets_the_boundaries_of_texts(monkeypatch):
     assert torch.allclose(
         states, torch.cat([states_alone(encoder, row) for row in rows]), atol=1e-4
     )
+
+
+FORKED = """
+import multiprocessing, sys
+import narrative_twins
+from transformers import pipeline
+
+salience = pipeline("narrative-salience", model=sys.argv[1], device="cpu", dtype="float32")
+texts = ["Nadia found a map. It rained. The mill was gone.", "It rained. She ran."]
+expected = [salience(text) for text in texts]
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    found = pool.map_async(salience, texts).get(120)
+print([result.rank() for result in found] == [result.rank() for result in expected])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_forked_processes_score_after_their_parent_has(bert_folder):
+    """It has used threads of torch, which they do not have."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    assert run_python("-c", FORKED, bert_folder, env=environment) == "True\n"
