@@ -156,3 +156,13 @@ def test_ctrl_c_while_the_command_is_imported():
     )
     done = run_command(sys.executable, "-c", code)
     assert (done.returncode, done.stderr) == (130, "narrative-twins: interrupted\n")
+
+
+def test_the_end_of_a_command_does_not_look_for_garbage():
+    code = (
+        "import gc, sys; from narrative_twins.__main__ import start\n"
+        "sys.argv = ['narrative-twins', '--version']\n"
+        "try: start()\n"
+        "finally: print(gc.get_freeze_count() > 1000)"
+    )
+    assert run_python("-c", code).split()[-1] == "True"
