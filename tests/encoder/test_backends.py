@@ -112,7 +112,6 @@ def test_scores_are_those_of_torch(options, exported):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_graph_that_can_not_be_run_is_reported(tmp_path, exported):
     """Here one that asks for more memory than there can be."""
     onnx = pytest.importorskip("onnx")
@@ -129,6 +128,24 @@ def test_a_graph_that_can_not_be_run_is_reported(tmp_path, exported):
     model.graph.node.append(onnx.helper.make_node("Add", ["before", "zero"], [states]))
     onnx.save(model, path)
     with pytest.raises(ValueError, match="^.*large can't be run by onnx: [^\n]*$"):
+        StoryEncoder.from_pretrained(folder, backend="onnx")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_onnx_data_outside_of_the_folder_are_not_read(is_absolute, exported, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    folder = shutil.copytree(exported, tmp_path / "encoder")
+    path = folder / "onnx" / "model.onnx"
+    model = onnx.load(path)
+    weight = next(found for found in model.graph.initializer if found.raw_data)
+    (tmp_path / "outside").write_bytes(weight.raw_data)
+    location = str(tmp_path / "outside") if is_absolute else "../../outside"
+    weight.external_data.add(key="location", value=location)
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.ClearField("raw_data")
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(OSError, match="can't be loaded by onnx"):
         StoryEncoder.from_pretrained(folder, backend="onnx")
 
 
