@@ -328,7 +328,7 @@ def memory(folder: Path, encoder: Path) -> Attempts:
     # Some kilobytes that are 30 MB of ASCII85.
     stream = zlib.compress(b"z" * 30_000_000 + b"~>")
     (folder / "ascii85.pdf").write_bytes(
-        pdf(stream, options="/Filter [/FlateDecode /ASCII85Decode]")
+        pdf(stream, options=" /Filter [/FlateDecode /ASCII85Decode]")
     )
     peak = run_python("-c", _PEAK, str(folder / "ascii85.pdf"), str(encoder))
     yield f"a PDF file: {peak} MB" if int(peak) > 1500 else None

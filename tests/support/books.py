@@ -192,7 +192,7 @@ def pdf(*pages: list[str] | bytes, options: str = "") -> bytes:
         else:
             lines = " ".join(f"({line}) Tj 0 -20 Td" for line in page)
             content = f"BT /F1 12 Tf 50 700 Td {lines} ET".encode()
-        settings = b"/Length %d %s" % (len(content), options.encode())
+        settings = b"/Length %d%s" % (len(content), options.encode())
         objects.append(b"<< %s >>\nstream\n%s\nendstream" % (settings, content))
         resources = b"/Resources << /Font << /F1 3 0 R >> >>"
         place = len(objects)

@@ -409,10 +409,11 @@ def test_names_and_files_of_strangers_around_the_process(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is not limited there")
 def test_memory_of_commands_is_limited(tmp_path, monkeypatch, bert_folder):
-    (tmp_path / "large.html").write_bytes(b"<p>A b.</p>" * 100_000)
-    monkeypatch.setattr(bounded, "MEMORY_HERE", 10_000_000)
+    (tmp_path / "large.html").write_bytes(b"<p>A b.</p>")
+    monkeypatch.setattr(bounded, "MEMORY_HERE", 100_000_000)
+    monkeypatch.setattr(markup, "parse_html", lambda data: bytearray(1_000_000_000))
     before = resource.getrlimit(resource.RLIMIT_AS)
-    problem = "needs more than 0.0 GB of memory to be read; divide it into volumes"
+    problem = "needs more than 0.1 GB of memory to be read; divide it into volumes"
     for command in ("book", "score"):
         done = run(command, tmp_path / "large.html", "--model", bert_folder, "-q")
         assert done.code == 1 and f"large.html: {problem}" in done.err
