@@ -152,15 +152,12 @@ class StoryInput:
         return max(0, count_inputs(self.files, self.form.input_format) - len(self.done))
 
     def __iter__(self) -> Iterator[Story | StoryError]:
-        from narrative_twins.encoder.tokenizer import check_length
-
         yielded, number = 0, -1
         hints = [language_hint, _book_hint]  # each is given once
         for number, (name, content, problem) in enumerate(read_inputs(self.files, self.form)):
             story: Story | StoryError
             source = StoryError(problem) if problem else content
             try:
-                check_length(source)
                 story = parsed = Story.parse(source, self.windows, self.splitter)
             except StoryError as error:
                 story = error

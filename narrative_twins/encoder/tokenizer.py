@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.stories.sentences import Span
-from narrative_twins.stories.story import Order, StoryError, Window
+from narrative_twins.stories.story import Order, StoryError, Window, check_length
 
 Ids: TypeAlias = NDArray[np.int32]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -22,9 +22,6 @@ _ANCHOR = "a"
 """A text to put before a sentence, whose token ids may differ from those at the start of a text."""
 PIECE = 50_000
 """Characters that are tokenized at once."""
-MAX_STORY = 8_000_000
-"""Characters of a story; four times a long novel. A book may have more, as its chapters are scored
-by themselves."""
 _LINE_BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
@@ -149,7 +146,7 @@ class StoryTokenizer:
         """Tokenize a story; raises StoryError if a sentence has no tokens, or the story has more
         than `MAX_STORY` characters."""
         texts = self.texts(sentences)
-        _check_length(sum(map(len, texts)))
+        check_length(sum(map(len, texts)))
         first: list[Ids] = []
         later: list[Ids] = []
         exact = self._splits_at_spaces
@@ -247,22 +244,6 @@ def check_vocabulary(name: object, tokenizer: Any, model: Any) -> None:
             f"the tokenizer of {str(name)!r} has the id {last} ({token!r}), and the model {size}"
             " ids; it is that of another model, or tokens were added: save the model with its own"
             " tokenizer, or after model.resize_token_embeddings(len(tokenizer))"
-        )
-
-
-def check_length(source: Any) -> None:
-    """Raise StoryError if a text, or that of a mapping, has more than `MAX_STORY` characters. It is
-    called before the text is split into sentences, which may take minutes."""
-    text = source.get("text") if isinstance(source, Mapping) else source
-    if isinstance(text, str):
-        _check_length(len(text))
-
-
-def _check_length(length: int) -> None:
-    if length > MAX_STORY:
-        raise StoryError(
-            f"the story has {length:,} characters, more than the limit of {MAX_STORY:,}; divide"
-            " it into stories, or score it as a book"
         )
 
 

@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.encoder.tokenizer import check_length
 from narrative_twins.salience.operations import EXACTLY, Operation
 from narrative_twins.salience.options import (
     Approximation,
@@ -161,7 +160,6 @@ def check_pooling(encoder: StoryEncoder, options: Mapping[str, Any]) -> None:
 
 def _parsed(source: Any, windows: Windows, splitter: Splitter | None) -> Story | StoryError:
     try:
-        check_length(source)
         return Story.parse(source, windows, splitter)
     except StoryError as error:
         return error

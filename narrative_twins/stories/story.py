@@ -32,6 +32,10 @@ sentences."""
 AUTO_SINGLE = 10
 """`windows="auto"` makes a single window of up to this many sentences."""
 
+MAX_STORY = 8_000_000
+"""Characters of a story; four times a long novel. A book may have more, as its chapters are scored
+by themselves."""
+
 _COLUMN = "of a batch of rows pass a single column, such as batch['text'] or batch['story']"
 _CONTENTS = {"sentences", "story", "text"}
 _ROWS = (
@@ -120,8 +124,8 @@ class Story:
                 without headings (see `find_headings`), or a function from a text to its sentences.
 
         Raises:
-            StoryError: the source is not a story or has an empty sentence, or the windows do not
-                partition it.
+            StoryError: the source is not a story, has an empty sentence or is a text of more than
+                `MAX_STORY` characters, or the windows do not partition it.
 
         Example:
             ```python
@@ -148,6 +152,7 @@ class Story:
         if isinstance(source, str | Book):
             text = source.text if isinstance(source, Book) else source
             regions = source.paragraphs if isinstance(source, Book) else None
+            check_length(len(text))  # Splitting a longer one may take minutes.
             spans = sentence_spans(text, splitter, regions)
             sentences = [text[start:stop] for start, stop in spans]
         else:
@@ -189,6 +194,15 @@ def check_stories(stories: Any) -> None:
         )
     if not isinstance(stories, Iterable):
         raise TypeError(f"expected a story or several stories, not {type(stories).__name__}")
+
+
+def check_length(characters: int) -> None:
+    """Raise StoryError for more than `MAX_STORY` characters."""
+    if characters > MAX_STORY:
+        raise StoryError(
+            f"the story has {characters:,} characters, more than the limit of {MAX_STORY:,}; divide"
+            " it into stories, or score it as a book"
+        )
 
 
 def partition(count: int, windows: Windows) -> tuple[Span, ...]:

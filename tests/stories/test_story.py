@@ -137,6 +137,15 @@ def test_invalid_stories_raise(source, problem):
         Story.parse(source)
 
 
+def test_texts_that_are_too_long_are_refused_before_they_are_split(monkeypatch):
+    monkeypatch.setattr("narrative_twins.stories.story.MAX_STORY", 20)
+    split = []
+    for source in ("Ran. " * 5, {"text": "Ran. " * 5}):
+        with pytest.raises(StoryError, match="has 25 characters, more than the limit of 20"):
+            Story.parse(source, splitter=lambda text: split.append(text) or [text])
+    assert not split and len(Story.parse("Ran. " * 4)) == 4
+
+
 @pytest.mark.parametrize(
     "windows",
     [0, 6, -1, True, "even", 2.5, [], [2, 2], [5, 0], [6, -1], [[0, 2], [3, 5]], [[0, 3], [2, 5]], [[0, 1], [2, 3]], [[0, 1], [2, 3, 4]], [[0, 2, 5]], [[5]],
