@@ -21,7 +21,7 @@ from narrative_twins.app.queue import (
     book_suffixes,
 )
 from narrative_twins.salience.books.units import LEVELS, Level
-from narrative_twins.salience.operations import OPERATIONS
+from narrative_twins.salience.operations import OPERATIONS, resolve_operations
 from narrative_twins.salience.options import SCORING_OPTIONS
 from narrative_twins.stories.sentences import SplitName
 
@@ -207,9 +207,12 @@ def _story_input(page: Page) -> dict[str, Any]:
             info="Choose lines for verse. Lines and paragraphs are scored like sentences.",
             elem_id="split",
         )
-        names = list(OPERATIONS)
+        chosen = resolve_operations(one_pass=page.method == ONE_PASS)
         parts["operations"] = gr.CheckboxGroup(
-            names, value=names, label="Operations", elem_id="operations"
+            list(OPERATIONS),
+            value=[operation.name for operation in chosen],
+            label="Operations",
+            elem_id="operations",
         )
         with gr.Row():
             parts["windows"] = gr.Textbox(

@@ -47,6 +47,7 @@ from support.hostile_requests import (
     file_requests,
 )
 from support.processes import COMMAND, LIMIT, started, wait_until
+from support.scoring import FixedScores
 
 pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
 
@@ -335,16 +336,21 @@ def test_the_result_is_that_of_the_library(client, bert_folder):
 
 
 @pytest.mark.parametrize("approximate", ["one-pass", None])
-def test_one_pass_is_the_default_unless_the_page_is_started_with_exact(queue, approximate):
+def test_one_pass_is_the_default_unless_the_page_is_started_with_exact(
+    queue, approximate, monkeypatch
+):
     from fastapi.testclient import TestClient
 
+    # A user's operation without a one-pass form is chosen with exact scores only.
+    chosen = [*OPERATIONS, *(["fixed"] if approximate is None else [])]
+    monkeypatch.setitem(OPERATIONS, "fixed", FixedScores([0.0]))
     page = Page(queue, approximate=approximate)
     with TestClient(application(page), base_url="http://localhost") as http:
         config, info = http.get("/config").json(), http.get("/gradio_api/info").json()
     props = {part["props"].get("label"): part["props"] for part in config["components"]}
     method = "one pass" if approximate == "one-pass" else "exact"
     assert props["Scores"]["value"] == method
-    assert props["Operations"]["value"] == list(OPERATIONS)
+    assert props["Operations"]["value"] == chosen
     parameters = info["named_endpoints"]["/score"]["parameters"]
     defaults = {found["parameter_name"]: found["parameter_default"] for found in parameters}
     assert (defaults["method"], defaults["operations"]) == (method, None)

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tokenizers.processors import TemplateProcessing
 
 from narrative_twins import OPERATIONS, StoryEncoder, score_stories
-from narrative_twins.salience.operations import Operation, Shifting, resolve_operations
+from narrative_twins.salience.operations import Shifting, resolve_operations
 from narrative_twins.salience.plans import one_pass_plans, one_pass_share
 from narrative_twins.stories.story import Story, Window
 
 from support.models import FAMILIES, encoder_of, small
 from support.oracle import Oracle
-from support.scoring import score_story
+from support.scoring import FixedScores, score_story
 from support.strategies import stories, window_sizes
 
 STORY = [
@@ -175,21 +175,10 @@ def test_a_long_story_and_a_tokenizer_without_special_tokens():
     assert rest == []
 
 
-class Exact(Operation):
-    name = "exact"
-    meaning = "how long the sentence is"
-
-    def orders(self, window):
-        yield window.base
-
-    def scores(self, window, vectors):
-        return np.ones(window.size)
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"operations": [Exact()]}, "exact has no one-pass form; .*, or score exactly"),
+        ({"operations": FixedScores([0.0])}, "fixed has no one-pass form; .*, or score exactly"),
         ({"max_shifts": 2}, "max_shifts=2 has no effect with approximate='one-pass'; leave"),
         (
             {"encoder": small("bert", pooling="first")},

@@ -11,6 +11,8 @@ import torch
 from narrative_twins import OPERATIONS, Window
 from narrative_twins.salience.operations import cosine
 
+from support.oracle import moved_by_place
+
 MIDDLE, PAIR = Window(start=1, lo=2, hi=5, stop=6), Window(start=1, lo=1, hi=3, stop=3)
 
 ORDERS = {
@@ -43,6 +45,19 @@ def test_scores_by_hand():
     ):
         found = OPERATIONS[name].scores(window, np.array(vectors, np.float32))
         assert found == pytest.approx(expected), name
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 60])
+def test_shifting_in_one_pass_is_the_change_by_all_near_places(count):
+    """At most 50 places away."""
+    rng = np.random.default_rng(count)
+    sums, rest = rng.normal(size=(count, 4)), rng.normal(size=4)
+    found = OPERATIONS["shifting"].one_pass(sums, rest)
+    story = sums.sum(axis=0) + rest
+    for i in {0, count // 7, count // 2, count - 1}:
+        expected = moved_by_place(list(sums), story, i) if count > 1 else 0.0
+        assert found[i] == pytest.approx(expected)
+    assert found.shape == (count,)
 
 
 def test_disruption_is_compared_by_hand():

@@ -273,7 +273,7 @@ def level_operations(
     above = [operation for operation in chosen if operation.has_one_pass]
     if not above and names != {"sentence"}:
         raise ValueError(
-            f"{', '.join(operation.name for operation in chosen)}: has no one-pass form, by which"
+            f"{', '.join(operation.name for operation in chosen)} has no one-pass form, by which"
             " chapters and scenes are scored; choose another operation, or levels='sentence'"
         )
     return {

@@ -13,6 +13,7 @@ from narrative_twins.salience.books.units import LEVELS, UnitScores
 from narrative_twins.stories.story import Story
 
 from support.models import encoder_of, small
+from support.scoring import FixedScores
 from support.strategies import sentence
 from support.tales import TALE, book_of, naive_scores, token_states
 
@@ -107,6 +108,10 @@ def test_the_tree_has_every_sentence_once_in_order_and_no_heading(chapters):
             "approximate='one-pass' needs mean pooling; score exactly",
         ),
         ({"max_shifts": 1}, "max_shifts=1 has no effect"),
+        (
+            EXACT | {"operations": FixedScores([0.0])},
+            "fixed has no one-pass form, by which chapters and scenes are scored; choose another",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
