@@ -47,12 +47,15 @@ class AtomicFile:
     """
 
     def __init__(self, path: str, *, follow: bool = True) -> None:
-        if not follow and os.path.islink(path):
-            raise FileExistsError(f"{path} is a symbolic link; remove it first")
         if not follow:
+            if os.path.islink(path):
+                raise FileExistsError(f"{path} is a symbolic link; remove it first")
             check_regular(path)
-        is_special = os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
-        if path == STDIN or is_special:
+        # A folder is refused below.
+        self.is_regular = path != STDIN and (
+            not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path)
+        )
+        if not self.is_regular:
             # The name is kept: `/dev/stdout` may be a link to a pipe, which has no path.
             self.path = path
         elif follow:
@@ -64,9 +67,6 @@ class AtomicFile:
             folder, name = os.path.split(path)
             self.path = os.path.join(os.path.realpath(folder), name)
         self.part = f"{self.path}.part"
-        self.is_regular = path != STDIN and (
-            os.path.isfile(self.path) or not os.path.exists(self.path)
-        )
         if os.path.isdir(self.path):
             raise IsADirectoryError(f"{path} is a folder; name a file in it")
         if self.is_regular and not os.path.isdir(os.path.dirname(self.path)):

@@ -36,9 +36,8 @@ ROUNDED_TOKENS = 32
 each number of tokens, which fragment the memory: without it, a process grew by 579 MB over 100,000
 stories."""
 
-if hasattr(os, "register_at_fork"):
-    # The threads of torch are not in a forked process, which would wait for them forever.
-    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
+# The threads of torch are not in a forked process, which would wait for them forever.
+os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 _LOCK = RLock()
 _FIX = (

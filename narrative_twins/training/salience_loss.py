@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -159,11 +158,13 @@ def judgments(row: Mapping[str, Any], where: str) -> list[float]:
     labels = row.get("counts") or row.get("labels") or []
     if not labels and row.get("turning_points") is not None:
         labels = [index in set(row["turning_points"]) for index in range(count)]
-    is_valid = len(labels) == count and all(
-        isinstance(label, int | float) and 0 <= label <= sys.float_info.max for label in labels
-    )
-    # Of their sum too, by which they are divided.
-    if not is_valid or not math.isfinite(sum(map(float, labels))):
+    try:
+        # Of their sum too, by which they are divided.
+        is_valid = len(labels) == count and all(label >= 0 for label in labels)
+        is_valid = is_valid and math.isfinite(math.fsum(labels))
+    except (TypeError, OverflowError):  # no numbers, or beyond the range of floats
+        is_valid = False
+    if not is_valid:
         raise RowError(
             where,
             f"'counts' or 'labels' must have a finite number of at least 0 for each of its {count}"
@@ -342,8 +343,8 @@ class SalienceLoss(WindowLoss):
         """The loss of the sentences that are compared with each other."""
         labels = [label for judged in windows for label in judged.labels]
         # Divided first, since votes may be beyond the range of the dtype.
-        cast = sum(labels)
-        votes = [label / cast for label in labels]
+        total_votes = sum(labels)
+        votes = [label / total_votes for label in labels]
         shares = torch.tensor(votes, dtype=vectors.dtype, device=vectors.device)
         total = vectors.sum() * 0.0
         for operation in self.operations:

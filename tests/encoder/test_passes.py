@@ -224,7 +224,6 @@ print([result.rank() for result in found] == [result.rank() for result in expect
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_forked_processes_score_after_their_parent_has(bert_folder):
     """It has used threads of torch, which they do not have."""
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}

@@ -8,6 +8,7 @@ import math
 from functools import partial
 from operator import itemgetter
 
+import numpy as np
 import pytest
 import torch
 from datasets import Dataset
@@ -261,8 +262,8 @@ def test_batches_of_others_are_refused():
 def test_only_shares_of_votes_count(scale):
     """Also if the votes are beyond the range of float32."""
     model = model_of()
-    story = {"story": ["A.", "B.", "C."], "labels": [1.0, 0.0, 3.0]}
-    scaled = story | {"labels": [label * scale for label in story["labels"]]}
+    story = {"story": ["A.", "B.", "C."], "labels": list(np.array([1, 0, 3], np.float32))}
+    scaled = story | {"labels": [float(label) * scale for label in story["labels"]]}
     expected, found = (
         SalienceLoss(model)([batch_of(model, [row])]).item() for row in (story, scaled)
     )
