@@ -291,7 +291,7 @@ def watch(quiet: bool, factor: float = 1.0) -> Any:
         exact, one_pass = exact * factor, one_pass * factor
         tell(
             f"exact scores take about {format_duration(exact)}; --fast (--approximate one-pass)"
-            f" about {format_duration(one_pass)}"
+            f" takes about {format_duration(one_pass)}"
         )
 
     return not quiet and Watch(shows_progress(quiet), advise)

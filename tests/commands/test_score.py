@@ -124,7 +124,7 @@ def test_long_exact_scoring_is_announced_with_what_is_faster(
     done = run(*command, tmp_path / "tale.txt", *options)
     # The longest texts come first: a pass reads 6 of 26 * 6 + 6 * 5 + (1 + 2 + 3 + 4) + 6 sentences.
     advice = r"narrative-twins: exact scores take about (\d+) seconds; --fast \(--approximate"
-    advice += r" one-pass\) about (\d+) seconds?\n"
+    advice += r" one-pass\) takes about (\d+) seconds?\n"
     found = re.fullmatch(advice, done.err)
     assert done.code == 0 and found, done
     exact, one_pass = map(int, found.groups())
