@@ -104,12 +104,6 @@ class TwinOptions:
         templates = read_templates("narrative_twins.making", names, self.prompts)
         object.__setattr__(self, "templates", templates)
 
-    @property
-    def made_columns(self) -> list[str]:
-        """The columns that are made."""
-        columns = RECIPES[self.recipe].columns
-        return [name for name in columns if len(columns) == 1 or name in self.columns]
-
 
 async def _make_of_story(
     ask: Ask, windows: Sequence[Sequence[str]], options: TwinOptions

@@ -96,7 +96,9 @@ def make_twins(
         OSError, ValueError: a file can't be read or written; raised before the model is asked.
     """
     chosen = options or TwinOptions()
-    recipe, columns = RECIPES[chosen.recipe], chosen.made_columns
+    recipe = RECIPES[chosen.recipe]
+    single = len(recipe.columns) == 1
+    columns = [name for name in recipe.columns if single or name in chosen.columns]
     settings = {
         "recipe": chosen.recipe,
         "columns": columns,
