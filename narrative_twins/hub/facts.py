@@ -118,10 +118,7 @@ def read_facts(kind: type[Facts], path: str | Path) -> Facts:
 
 def facts_text(facts: EncoderFacts | DatasetFacts) -> str:
     """Facts as the YAML that `read_facts` reads."""
-    content = {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in asdict(facts).items()
-    }
+    content = asdict(facts)
     text: str = yaml.dump(content, Dumper=_Blocks, allow_unicode=True, sort_keys=False, width=120)
     return text
 
