@@ -16,7 +16,7 @@ from huggingface_hub import DatasetCard, DatasetCardData, EvalResult, ModelCard,
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts
 
 PLACEHOLDER_ID = "user/name"
-"""Placeholder for the Hub id in a card, see `fill_in_id`."""
+"""Placeholder for the Hub id in a card, which a push replaces."""
 
 
 def template(name: str) -> str:
@@ -91,11 +91,6 @@ def dataset_card(
         data, template_str=text, facts=facts, columns=columns, rows=rows, repo_id=repo_id
     )
     return card
-
-
-def fill_in_id(card: str, repo_id: str) -> str:
-    """A card with the Hub id in place of the placeholder."""
-    return card.replace(PLACEHOLDER_ID, repo_id)
 
 
 def card_of_rows(data: Any, facts: DatasetFacts, repo_id: str = PLACEHOLDER_ID) -> DatasetCard:

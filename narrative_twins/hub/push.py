@@ -35,7 +35,6 @@ from narrative_twins.hub.cards import (
     PLACEHOLDER_ID,
     card_of_rows,
     encoder_card,
-    fill_in_id,
     splits_by_configuration,
     template,
 )
@@ -193,7 +192,7 @@ def encoder_files(folder: str | Path, repo_id: str, facts: EncoderFacts | None =
         if facts is None:
             logger.warning("%s has no card; give facts on how the encoder was trained", folder)
         card = str(encoder_card(facts or EncoderFacts()))
-    return _inside(folder, found) | {CARD: fill_in_id(card, repo_id).encode()}
+    return _inside(folder, found) | {CARD: card.replace(PLACEHOLDER_ID, repo_id).encode()}
 
 
 def _inside(folder: Path, paths: Iterable[Path]) -> Files:
@@ -273,7 +272,7 @@ def _dataset_files(folder: Path, repo_id: str) -> Files:
     content = _inside(folder, sorted(data | set(filter(Path.is_file, cards))))
     for name, path in content.items():
         if isinstance(path, Path) and path in cards:
-            content[name] = fill_in_id(path.read_text(encoding="utf-8"), repo_id).encode()
+            content[name] = path.read_text("utf-8").replace(PLACEHOLDER_ID, repo_id).encode()
     return content
 
 
@@ -324,7 +323,7 @@ def push_metric(
     Arguments, return value and errors are as in `push_encoder`.
     """
     content: Files = {
-        CARD: fill_in_id(template("metric_card.md"), repo_id).encode(),
+        CARD: template("metric_card.md").replace(PLACEHOLDER_ID, repo_id).encode(),
         # The file name that `evaluate` requires.
         f"{repo_id.rpartition('/')[2]}.py": template("narrative_salience.py").encode(),
         "requirements.txt": template("metric_requirements.txt").encode(),

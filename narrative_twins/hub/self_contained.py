@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from narrative_twins.encoder.loading import SETTINGS, CheckpointSettings
-from narrative_twins.hub.cards import fill_in_id, template
+from narrative_twins.hub.cards import PLACEHOLDER_ID, template
 
 PACKAGE = Path(__file__).parent.parent
 _MAIN = "pipeline"
@@ -45,7 +45,7 @@ def self_contained_files(
     card = _text(encoder["README.md"])
     metadata = re.match(r"---\n.*?\n---\n+", card, re.DOTALL)
     start = metadata.end() if metadata else 0
-    note = fill_in_id(template("with_code_card.md"), repo_id)
+    note = template("with_code_card.md").replace(PLACEHOLDER_ID, repo_id)
     own = {
         "config.json": (json.dumps(config, indent=2) + "\n").encode(),
         "README.md": f"{card[:start]}{note}\n{card[start:]}".encode(),
