@@ -27,16 +27,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-import lzma
 import os
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, NamedTuple, cast
 
 from narrative_twins.data.rows import RowError, check_story, require_column
 from narrative_twins.files import STDIN
+from narrative_twins.stories.books.archive import ARCHIVE_ERRORS
 from narrative_twins.stories.books.reading import printable_name
 from narrative_twins.stories.reading import Document, read_stories, stories_in
 from narrative_twins.stories.story import StoryError, check_unicode, shown_value
@@ -50,17 +49,6 @@ _TELL_ME_AGAIN = ("summaries", "en_translated_summaries")
 _TOLERANCE = 0.001
 """How far a cosine in half precision may be outside of -1 to 1."""
 _KINDS: dict[type, str] = {str: "a text", list: "a list", Mapping: "an object"}
-_ARCHIVE_ERRORS = (
-    OSError,
-    EOFError,
-    RuntimeError,
-    ValueError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-)
-"""Raised for archives that are damaged, password-protected, or compressed by an unsupported
-method."""
 
 
 class Candidate(NamedTuple):
@@ -263,11 +251,11 @@ def _zipped(path: str) -> Iterator[Document]:
                 try:
                     with archive.open(name) as file:
                         yield from stories_in(io.BufferedReader(cast(io.RawIOBase, file)), where)
-                except _ARCHIVE_ERRORS as error:
+                except ARCHIVE_ERRORS as error:
                     yield _damaged(where, error)
             if not names:
                 yield _no_works(path)
-    except _ARCHIVE_ERRORS as error:
+    except ARCHIVE_ERRORS as error:
         yield _damaged(path, error)
 
 

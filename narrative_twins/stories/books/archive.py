@@ -4,6 +4,7 @@ to disk."""
 from __future__ import annotations
 
 import io
+import lzma
 import posixpath
 import struct
 import zipfile
@@ -22,15 +23,18 @@ MAX_UNPACKED = 64_000_000
 """Bytes of all files of an archive that are unpacked."""
 
 _ENTRY = b"PK\1\2"  # the beginning of an entry in the list of files
-_ERRORS = (
+ARCHIVE_ERRORS = (
     ValueError,
     RuntimeError,
     OSError,
     EOFError,
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
     struct.error,
 )
+"""Raised for archives that are damaged, password-protected, or compressed by an unsupported
+method."""
 
 
 class Archive:
@@ -49,7 +53,7 @@ class Archive:
             )
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
-        except _ERRORS as error:
+        except ARCHIVE_ERRORS as error:
             problem = f"is not a complete ZIP archive inside ({error}); get it again"
             raise ValueError(problem) from None
         self._members = {info.filename: info for info in self._zip.infolist()}
@@ -73,7 +77,7 @@ class Archive:
         try:
             with self._zip.open(info) as file:
                 data = file.read(limit + 1)
-        except _ERRORS as error:
+        except ARCHIVE_ERRORS as error:
             raise ValueError(f"can't be read: {where} is damaged ({error}); get it again") from None
         self._left -= len(data)
         if len(data) > limit:
