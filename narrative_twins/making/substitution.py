@@ -30,6 +30,7 @@ from narrative_twins.data.rows import (
     RowError,
     check_texts,
 )
+from narrative_twins.extras import check_extra
 from narrative_twins.files import digest_of_files
 from narrative_twins.hub.facts import DatasetFacts
 from narrative_twins.making.identities import Entity, add_pronouns, entities_of, find_missed
@@ -232,18 +233,6 @@ def _map_sentences(content: Any, change: Callable[[str], Any]) -> Any:
     return [_map_sentences(part, change) for part in content]
 
 
-def load_pipeline(name: str) -> Any:
-    """Load a spaCy pipeline, a folder or an installed one; raises ImportError without spaCy,
-    OSError if that fails."""
-    try:
-        import spacy
-    except ImportError:
-        raise ImportError(
-            "recognizing names needs spaCy; pip install narrative_twins[entities]"
-        ) from None
-    return spacy.load(name)
-
-
 def _free_labels(label: str, folded: Sequence[str]) -> Iterator[str]:
     """Yield `Location A` to `Location Z`, `Location AA` and so on, except those in the case-folded
     lines."""
@@ -301,10 +290,13 @@ def replace_entities(
         ResumeError: the earlier run had other rows or settings.
         OSError, ValueError: a row is invalid (`RowError`), or a file can't be read or written.
     """
+    check_extra("entities")
+    import spacy
+
     given = read_names(names)
     # Before hours of work.
     total, twinless = _checked(rows)
-    recognizer = load_pipeline(pipeline)
+    recognizer = spacy.load(pipeline)
     naming = _SAME_NAMES if same_names else _OWN_NAMES
     settings = {
         "rows": Path(rows).resolve().name,
