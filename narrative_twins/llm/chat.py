@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from narrative_twins.extras import check_extra
 from narrative_twins.files import ResumableFile, complete_lines, digest
 from narrative_twins.llm.prompts import AnswerError, Schema
 
@@ -266,7 +267,7 @@ class Answer:
             raise AnswerError(reason) from None
 
 
-class Answers:
+class Answers(ResumableFile):
     """Saved answers by key, in a JSON Lines file; within `with`, new answers are appended to it.
 
     During a run the file is `NAME.part`; an interrupted run leaves all of its answers in it.
@@ -280,19 +281,15 @@ class Answers:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = str(path)
-        self._file = ResumableFile(self.path, resume=True, sync=True, follow=False)
+        super().__init__(str(path), resume=True, sync=True, follow=False)
         self._found: dict[str, Answer] = {}
         self._read()
 
     def __enter__(self) -> Answers:
-        self._file.__enter__()
+        super().__enter__()
         # Another run may have added answers since the file was read; now it is locked.
         self._read()
         return self
-
-    def __exit__(self, *problem: Any) -> None:
-        self._file.__exit__(*problem)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -306,7 +303,7 @@ class Answers:
 
     def add(self, answer: Answer) -> None:
         """Save an answer; it is on disk when this returns."""
-        self._file.write_row(asdict(answer))
+        self.write_row(asdict(answer))
         self._found[answer.key] = answer
 
     def _read(self) -> None:
@@ -314,8 +311,7 @@ class Answers:
             try:
                 answer = Answer(**json.loads(line))
             except (ValueError, TypeError, RecursionError):
-                part = self._file.part
-                name = part if os.path.exists(part) else self.path
+                name = self.part if os.path.exists(self.part) else self.path
                 raise ValueError(
                     f"{name}: line {number} is not an answer; remove it or use another file"
                 ) from None
@@ -350,14 +346,11 @@ class Chat:
         self._semaphore = asyncio.Semaphore(server.concurrency)
 
     async def __aenter__(self) -> Chat:
-        """Connect; raises `ModuleNotFoundError` without `openai`, `ValueError` for an API key that
-        is missing or invalid."""
-        try:
-            import openai
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError(
-                "openai is not installed; run: pip install narrative_twins[making]"
-            ) from None
+        """Connect; raises `ImportError` without `openai`, `ValueError` for an API key that is
+        missing or invalid."""
+        check_extra("making")
+        import openai
+
         self._openai, self._key = openai, self.server.key
         self._client = openai.AsyncOpenAI(
             base_url=self.server.url,
@@ -531,11 +524,7 @@ def _bounded_client(openai: Any, seconds: float) -> Any:
     they could lead to another host.
     """
     # `httpx`, or a successor of it, which depends on the release of openai.
-    library = next(
-        kind.__module__
-        for kind in openai.DefaultAsyncHttpxClient.__mro__
-        if kind.__name__ == "AsyncClient"
-    )
+    library = openai.DefaultAsyncHttpxClient.__base__.__module__
     httpx: Any = import_module(library.partition(".")[0])
     of_the_body = ("content-encoding", "content-length", "transfer-encoding")
 
