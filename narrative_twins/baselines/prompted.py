@@ -138,7 +138,8 @@ class Asking:
         if all(len(story.windows) == 1 for story in self.stories):
             return
         for name, template in self.templates.items():
-            if STYLES[name].by_window and not (template.has("first") and template.has("last")):
+            bounded = "{{first}}" in template.text and "{{last}}" in template.text
+            if STYLES[name].by_window and not bounded:
                 raise ValueError(
                     f"the prompt {template.name} is about one window of a story at a time, and some"
                     " stories have several; add {{first}} and {{last}}, the numbers of the"

@@ -55,10 +55,6 @@ class Template:
         if "story" not in found:
             raise ValueError(f"the prompt {self.name} has no {{{{story}}}} placeholder; add it")
 
-    def has(self, placeholder: str) -> bool:
-        """Whether the prompt has this placeholder."""
-        return placeholder in _PLACEHOLDER.findall(self.text)
-
     def fill(self, values: Mapping[str, object]) -> str:
         """The prompt, with every placeholder replaced by its value."""
         return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), self.text).strip()
