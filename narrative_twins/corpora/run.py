@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -134,12 +134,9 @@ def score_corpus(
     if processes > 1:
         scorer.unload()
     known = len(manifest.shards)
-    unscored = (
-        Row(source, number, story)
+    unscored = chain.from_iterable(
+        _unscored(source, stories, manifest.segments.get(source, ()), job, rows)
         for source, stories in sources
-        for number, story in _unscored(
-            source, stories, manifest.segments.get(source, ()), job, rows
-        )
     )
     waiting: deque[list[Row]] = deque()  # the blocks whose scores are awaited, in order
 
@@ -244,17 +241,17 @@ def owns(job: Job, source: str, block: int) -> bool:
 
 def _unscored(
     source: str, rows: Iterable[Any], segments: Iterable[Segment], job: Job, block: int
-) -> Iterator[tuple[int, Any]]:
-    """The rows of a source that belong to a job and are not scored, with their numbers. Rows that
-    are scored must be those of `segments`; otherwise `ResumeError`. Of every `block` rows, all
-    belong to the same job."""
+) -> Iterator[Row]:
+    """The rows of a source that belong to a job and are not scored. Rows that are scored must be
+    those of `segments`; otherwise `ResumeError`. Of every `block` rows, all belong to the same
+    job."""
     waiting = sorted(segments, key=lambda segment: segment.start, reverse=True)
     known: list[Any] = []  # the rows of the next segment
     for number, row in enumerate(rows):
         if not owns(job, source, number // block):
             continue
         if not waiting or number < waiting[-1].start:
-            yield number, row
+            yield Row(source, number, row)
             continue
         known.append(row)
         if number == waiting[-1].stop - 1:
