@@ -80,7 +80,7 @@ class SentenceEmbedder:
 
     @property
     def fingerprint(self) -> str | None:
-        """Distinguishes encoders of the same name, see `checkpoint.fingerprint`."""
+        """Distinguishes encoders of the same name, see `encoder.loading.fingerprint`."""
         return fingerprint(self.name, getattr(self._model[0], "auto_model", self._model).config)
 
     def __call__(self, sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
