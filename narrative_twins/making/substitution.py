@@ -33,15 +33,18 @@ from narrative_twins.data.rows import (
 from narrative_twins.extras import check_extra
 from narrative_twins.files import digest_of_files
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making.identities import Entity, add_pronouns, entities_of, find_missed
 from narrative_twins.making.made import Report, RowsFile, facts_of, public_name, recipe_text
 from narrative_twins.making.names import (
     LOCALE,
+    Entity,
     Found,
     GivenNames,
     Kind,
     Span,
+    add_pronouns,
+    entities_of,
     find_mentions,
+    find_missed,
     occurrences,
     read_names,
     split_words,

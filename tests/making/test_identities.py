@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins.making.identities import begins_sentence
-from narrative_twins.making.names import GivenNames
+from narrative_twins.making.names import GivenNames, begins_sentence
 from narrative_twins.making.substitution import EntitySubstitution
 
 from support.recognizers import recognizer
