@@ -21,7 +21,7 @@ from .hub.push import push_dataset as push_dataset
 from .hub.push import push_encoder as push_encoder
 from .hub.push import push_metric as push_metric
 from .pipeline import SaliencePipeline as SaliencePipeline
-from .salience.books.extract import BookExtract as BookExtract
+from .salience.books.result import BookExtract as BookExtract
 from .salience.books.result import BookSalience as BookSalience
 from .salience.books.scoring import score_book as score_book
 from .salience.engine import score_stories as score_stories

@@ -20,7 +20,7 @@ from narrative_twins.app.queue import (
     Method,
     book_suffixes,
 )
-from narrative_twins.salience.books.units import LEVELS, Level
+from narrative_twins.salience.books.result import LEVELS, Level
 from narrative_twins.salience.operations import OPERATIONS, resolve_operations
 from narrative_twins.salience.options import SCORING_OPTIONS
 from narrative_twins.stories.sentences import SplitName

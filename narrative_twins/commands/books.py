@@ -34,10 +34,8 @@ from narrative_twins.commands.outputs import JSON_LINES, Output, formats_of_book
 from narrative_twins.commands.score import load_encoder, run_settings
 from narrative_twins.commands.stories import language_hint
 from narrative_twins.files import STDIN, AtomicFile, ResumableFile, digest
-from narrative_twins.salience.books.extract import DEFAULT_SHARE
-from narrative_twins.salience.books.extract import FORMATS as EXTRACT_FORMATS
-from narrative_twins.salience.books.result import read_book_salience
-from narrative_twins.salience.books.units import LEVELS, Row
+from narrative_twins.salience.books.result import DEFAULT_SHARE, LEVELS, Row, read_book_salience
+from narrative_twins.salience.books.result import FORMATS as EXTRACT_FORMATS
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import FAST
 from narrative_twins.salience.result import PRIMARY_OPERATION

@@ -16,8 +16,7 @@ from rich.text import Text
 from narrative_twins.files import for_terminal
 from narrative_twins.plots.shades import STRONG, hex_color, shares
 from narrative_twins.plots.style import INK, one_line
-from narrative_twins.salience.books.result import BookSalience
-from narrative_twins.salience.books.units import Unit, UnitScores
+from narrative_twins.salience.books.result import BookSalience, Unit, UnitScores
 from narrative_twins.salience.result import StorySalience, precision, shown_score
 
 MARK = "★"

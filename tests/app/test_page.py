@@ -41,7 +41,7 @@ from narrative_twins.app.queue import (
     story_work,
 )
 from narrative_twins.encoder.passes import ForwardPasses
-from narrative_twins.salience.books.units import LEVELS
+from narrative_twins.salience.books.result import LEVELS
 from narrative_twins.salience.engine import format_duration
 from narrative_twins.show.formats import FORMATS, register_format
 from narrative_twins.stories.books.reading import book_of

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from narrative_twins.files import AtomicFile
 from narrative_twins.plots.shades import (
     MAX_SENTENCES,
     PALE_DARK,
@@ -19,17 +22,15 @@ from narrative_twins.plots.shades import (
     shades,
 )
 from narrative_twins.plots.style import INK, PAGE, one_line, shortened
-from narrative_twins.salience.books.extract import DEFAULT_SHARE, BookExtract, spread
-from narrative_twins.salience.books.units import (
-    LEVELS,
-    Level,
-    Unit,
-    UnitScores,
-    chapters_of,
-    row_of,
-)
 from narrative_twins.salience.operations import comparisons
-from narrative_twins.salience.result import counted, described, extract_length, precision
+from narrative_twins.salience.result import (
+    Scored,
+    counted,
+    described,
+    extract_length,
+    precision,
+    saved_scores,
+)
 from narrative_twins.stories.reading import MAX_DOCUMENT
 from narrative_twins.stories.sentences import Span
 
@@ -37,8 +38,246 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
+Level: TypeAlias = Literal["chapter", "scene", "sentence"]
+
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+Row: TypeAlias = dict[str, Any]
+"""A chapter as plain data, for JSON: its heading, span and scenes, with the scores of these and of
+their sentences, but without its own, which need all chapters."""
+
+DEFAULT_SHARE = 1 / 10
+
+FORMATS = {".txt": "text", ".md": "markdown"}
+"""The formats of extracts by the suffix of the file."""
+
+_MARKS = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
+_LIST = re.compile(r"^(\d+(?=[.)])|(?=[-+=]))")
+
 _WRONG = "this is not a result of score_book"
 _PIECE = 1 << 16  # characters of a line that are read before the rest
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A chapter, a scene or a sentence of a book.
+
+    Attributes:
+        level: which of these it is.
+        index: its index among all units of this level in the book, counted from 0.
+        span: its characters in the text of the book; those of a chapter begin after the heading.
+        text: the text of a sentence; the heading of a chapter on one line; empty without one, and
+            for scenes.
+        scores: by operation; of a chapter within the book, of a scene within its chapter, of a
+            sentence within its window. Empty if the level was not scored.
+        children: the scenes of a chapter, the sentences of a scene; no sentences if they were not
+            scored.
+        windows: of a scene the windows of its sentences, as half-open ranges of indices of
+            `children`.
+        paragraphs: of a scene the indices of `children` that begin a paragraph.
+    """
+
+    level: Level
+    index: int
+    span: Span
+    text: str = ""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    children: tuple[Unit, ...] = field(default=(), repr=False)
+    windows: tuple[Span, ...] = field(default=(), repr=False)
+    paragraphs: tuple[int, ...] = field(default=(), repr=False)
+
+    @property
+    def name(self) -> str:
+        """The heading of a chapter or the text of a sentence; otherwise the level and the number,
+        as `scene 3`."""
+        return self.text or f"{self.level} {self.index + 1}"
+
+
+class UnitScores(Scored):
+    """The scores of some units of one level, in order.
+
+    Args:
+        units: the units.
+        windows: ranges of them, each of which was scored by itself; by default all together.
+    """
+
+    def __init__(self, units: Iterable[Unit], windows: Sequence[Span] | None = None) -> None:
+        self.units = list(units)
+        self.windows = windows or [(0, len(self.units))]
+        self.scores = {
+            name: [unit.scores[name] for unit in self.units]
+            for name in (self.units[0].scores if self.units else ())
+        }
+
+    @classmethod
+    def of_children(cls, parents: Iterable[Unit]) -> UnitScores:
+        """The scores of the scenes of chapters, or of the sentences of scenes."""
+        units: list[Unit] = []
+        windows: list[Span] = []
+        for parent in parents:
+            own = parent.windows or [(0, len(parent.children))]
+            windows += [(len(units) + lo, len(units) + hi) for lo, hi in own]
+            units += parent.children
+        return cls(units, windows)
+
+
+def row_of(chapter: Unit) -> Row:
+    """A chapter as plain data, without its own scores."""
+    scenes = [
+        {
+            "span": list(scene.span),
+            "sentences": [sentence.text for sentence in scene.children],
+            "spans": [list(sentence.span) for sentence in scene.children],
+            "windows": [list(window) for window in scene.windows],
+            "paragraphs": list(scene.paragraphs),
+            "scores": UnitScores(scene.children).scores,
+        }
+        for scene in chapter.children
+    ]
+    return {
+        "heading": chapter.text or None,
+        "span": list(chapter.span),
+        "scenes": scenes,
+        "scores of scenes": UnitScores(chapter.children).scores,
+    }
+
+
+def chapters_of(rows: Sequence[Row], scores: Mapping[str, Any]) -> tuple[Unit, ...]:
+    """The chapters of a book from their rows and scores; a `ValueError` if these are no such
+    data."""
+    own = list(_of_each(scores, len(rows)))
+    scene_numbers, sentence_numbers = count(), count()
+
+    def scene_of(scene: Row, its_scores: Mapping[str, float]) -> Unit:
+        texts, windows = scene["sentences"], tuple(map(_span, scene["windows"]))
+        if [i for lo, hi in windows for i in range(lo, hi)] != list(range(len(texts))):
+            raise ValueError("the windows do not partition the sentences")
+        children = tuple(
+            Unit("sentence", next(sentence_numbers), _span(span), text, found)
+            for text, span, found in zip(
+                texts, scene["spans"], _of_each(scene["scores"], len(texts)), strict=True
+            )
+        )
+        span, starts = _span(scene["span"]), tuple(scene["paragraphs"])
+        return Unit("scene", next(scene_numbers), span, "", its_scores, children, windows, starts)
+
+    chapters = []
+    for number, row in enumerate(rows):
+        try:
+            of_scenes = _of_each(row["scores of scenes"], len(row["scenes"]))
+            scenes = tuple(map(scene_of, row["scenes"], of_scenes))
+            span, heading = _span(row["span"]), row["heading"] or ""
+            chapters.append(Unit("chapter", number, span, heading, own[number], scenes))
+        except (KeyError, TypeError, ValueError) as error:
+            what = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise ValueError(
+                f"chapter {number + 1} is not a result of score_book: {what}"
+            ) from None
+    return tuple(chapters)
+
+
+def _of_each(scores: Mapping[str, Any], count: int) -> Iterator[dict[str, float]]:
+    """The scores of each of some units, from lists by operation."""
+    found = saved_scores(scores, count)
+    return ({name: values[i] for name, values in found.items()} for i in range(count))
+
+
+def _span(value: Sequence[int]) -> Span:
+    lo, hi = value
+    return lo, hi
+
+
+@dataclass(frozen=True)
+class BookExtract:
+    """Salient sentences of a book in story order, from `BookSalience.extract`. `print` shows them
+    as text.
+
+    Attributes:
+        title: the title of the book, if it is known.
+        chapters: the chapters that have a sentence in the extract, each with its sentences.
+        sentences: how many sentences the book has.
+    """
+
+    title: str | None
+    chapters: tuple[tuple[Unit, tuple[Unit, ...]], ...]
+    sentences: int
+
+    def __len__(self) -> int:
+        return sum(len(sentences) for _, sentences in self.chapters)
+
+    def __iter__(self) -> Iterator[Unit]:
+        return (sentence for _, sentences in self.chapters for sentence in sentences)
+
+    def __repr__(self) -> str:
+        return (
+            f"<BookExtract: {len(self):,} of {self.sentences:,} sentences, {len(self.chapters):,}"
+            " chapters>"
+        )
+
+    def __str__(self) -> str:
+        """The extract as text: chapters with their headings, one sentence per line."""
+        parts = [[one_line(self.title)]] if self.title else []
+        for chapter, sentences in self.chapters:
+            heading = [one_line(chapter.text), ""] if chapter.text else []
+            parts.append([*heading, *(one_line(sentence.text) for sentence in sentences)])
+        return "\n\n".join("\n".join(lines) for lines in parts)
+
+    def to_markdown(self) -> str:
+        """The extract as Markdown: headings, and a paragraph per sentence."""
+        parts = [f"# {_markdown(self.title)}"] if self.title else []
+        for chapter, sentences in self.chapters:
+            parts += [f"## {_markdown(chapter.text)}"] if chapter.text else []
+            parts += [_markdown(sentence.text) for sentence in sentences]
+        return "\n\n".join(parts) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the extract into a file: text (`.txt`) or Markdown (`.md`), by its suffix. Raises
+        `ValueError` for another suffix, and `OSError` if the file can't be written."""
+        name = os.fspath(path)
+        form = FORMATS.get(os.path.splitext(name)[1].lower())
+        if form is None:
+            raise ValueError(f"{name}: an extract is written as {', '.join(FORMATS)}")
+        with AtomicFile(name) as file:
+            file.write(self.in_format(form))
+
+    def in_format(self, form: str) -> str:
+        """The extract in a format: `"text"` or `"markdown"`."""
+        return self.to_markdown() if form == "markdown" else f"{self}\n"
+
+
+def spread(
+    windows: Iterable[Span], lengths: Sequence[int], salience: Sequence[float], budget: int
+) -> set[int]:
+    """The indices of the sentences of an extract, by their salience, spread over the book.
+
+    At the end of each window, the share of the budget that may be used is the share of the book
+    that has been passed. Windows that have no room for a sentence are joined to those after them,
+    so that any sentence of a stretch can be chosen.
+    """
+    total = sum(lengths)
+    budget = min(budget, total)
+    chosen: set[int] = set()
+    start = passed = used = 0
+    shortest = total  # sentence of the stretch
+    for lo, stop in windows:
+        passed += sum(lengths[lo:stop])
+        room = budget * passed // total - used
+        shortest = min([shortest, *filter(None, lengths[lo:stop])])
+        if room < shortest:
+            continue  # without sorting a stretch that grows again and again
+        for i in sorted(range(start, stop), key=lambda i: -salience[i]):
+            if 0 < lengths[i] <= room:
+                chosen.add(i)
+                room -= lengths[i]
+                used += lengths[i]
+        start, shortest = stop, total
+    return chosen
+
+
+def _markdown(text: str) -> str:
+    """Text on one line in which no character is markup."""
+    escaped = _MARKS.sub(r"\\\1", one_line(text))
+    return _LIST.sub(r"\1\\", escaped)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.books.result import BookSalience
-from narrative_twins.salience.books.units import LEVELS, Level, Row, chapters_of
+from narrative_twins.salience.books.result import LEVELS, BookSalience, Level, Row, chapters_of
 from narrative_twins.salience.engine import (
     Progress,
     Watch,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, BookSalience, score_book
-from narrative_twins.salience.books.units import Unit, UnitScores
+from narrative_twins.salience.books.result import Unit, UnitScores
 from narrative_twins.show.formats import write_results
 
 from support.models import small

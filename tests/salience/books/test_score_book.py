@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, StoryEncoder, StoryError, score_book, score_stories
-from narrative_twins.salience.books.units import LEVELS, UnitScores
+from narrative_twins.salience.books.result import LEVELS, UnitScores
 from narrative_twins.stories.story import Story
 
 from support.models import encoder_of, small
