@@ -32,6 +32,7 @@ from narrative_twins.encoder.tokenizer import (
     StoryTokenizer,
     TokenizedStory,
     check_vocabulary,
+    model_limit,
 )
 
 if TYPE_CHECKING:
@@ -79,9 +80,8 @@ class StoryEncoder:
         if settings.prompt:
             logger.warning("the checkpoint's default prompt %r is ignored", settings.prompt)
         check_vocabulary(model.name_or_path, tokenizer, model)
-        self.tokenizer = StoryTokenizer.of_model(
-            model, tokenizer, settings.lowercase, context_tokens
-        )
+        limit = model_limit(model, tokenizer, context_tokens)
+        self.tokenizer = StoryTokenizer(tokenizer, limit, settings.lowercase)
         self.model: Any = model
         self.passes: Any
         if isinstance(model, PortableModel):

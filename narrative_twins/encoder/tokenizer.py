@@ -69,15 +69,6 @@ class StoryTokenizer:
                 " special tokens"
             )
 
-    @classmethod
-    def of_model(
-        cls, model: Any, tokenizer: Any, lowercase: bool, context_tokens: int | None = None
-    ) -> StoryTokenizer:
-        """The tokenizer for a model, which reads at most `context_tokens` tokens at once; default
-        as many as the model can."""
-        limit = model_limit(model, tokenizer)
-        return cls(tokenizer, min(limit, context_tokens or limit), lowercase)
-
     def probes(self) -> tuple[Ids, Ids]:
         """Two short texts of equal length that differ in the last token only, to test a model."""
         *start, last = plain_ids(self.tokenizer)[-3:]
@@ -247,10 +238,11 @@ def check_vocabulary(name: object, tokenizer: Any, model: Any) -> None:
         )
 
 
-def model_limit(model: Any, tokenizer: Any) -> int:
+def model_limit(model: Any, tokenizer: Any, asked: int | None = None) -> int:
     """How many tokens a model reads at once: its number of positions (without those that RoBERTa
     models reserve for padding) or the tokenizer's limit, whichever is smaller; 512 if neither is
-    known. Raises ValueError if the tokenizer's limit is not a number."""
+    known; at most as many as are asked for. Raises ValueError if the tokenizer's limit is not a
+    number."""
     if not isinstance(tokenizer.model_max_length, int | float):
         raise ValueError(
             f"model_max_length of the tokenizer is {tokenizer.model_max_length!r:.40}, not a"
@@ -260,7 +252,8 @@ def model_limit(model: Any, tokenizer: Any) -> int:
     limits = [getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length]
     limits += [table.num_embeddings - first_position(model) for table in _position_tables(model)]
     known = (limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**9)
-    return min(known, default=512)
+    limit = min(known, default=512)
+    return min(limit, asked or limit)
 
 
 def first_position(model: Any) -> int:

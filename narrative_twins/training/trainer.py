@@ -579,12 +579,8 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
                 f"prompts={args.prompts!r}: narrative twins are encoded without prompts, as stories"
                 " are scored; give prompts for other data sets only, as a dict with their names"
             )
-        tokens = StoryTokenizer.of_model(
-            model[0].auto_model,
-            model.tokenizer,
-            loading.module_settings(model).lowercase,
-            args.context_tokens,
-        )
+        limit = model_limit(model[0].auto_model, model.tokenizer, args.context_tokens)
+        tokens = StoryTokenizer(model.tokenizer, limit, loading.module_settings(model).lowercase)
         plain = super().get_data_collator(model, args, processing_class)
         others = {
             name: made_with(self._given_loss[name], model).collator(tokens)
