@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
 
 from narrative_twins.stories.books.book import Book, Chapter
 from narrative_twins.stories.books.reading import book_of, book_sentences
@@ -51,17 +50,11 @@ def limited_memory() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-class ReadBook(NamedTuple):
-    """A book, and the number of its sentences."""
-
-    book: Book
-    sentences: int
-
-
 def read_bounded(
     name: str, data: bytes, check: Callable[[], None], seconds: float = SECONDS
-) -> ReadBook:
-    """Read the content of a file called `name`, see `book_of`, in a process.
+) -> tuple[Book, int]:
+    """Read the content of a file called `name`, see `book_of`, in a process; the book, and the
+    number of its sentences.
 
     Args:
         name, data: see `book_of`.
@@ -102,7 +95,7 @@ def read_bounded(
     return _parsed(found)
 
 
-def _parsed(answer: bytes) -> ReadBook:
+def _parsed(answer: bytes) -> tuple[Book, int]:
     values = json.loads(answer)
     if problem := values.get("problem"):
         raise ValueError(problem)
@@ -110,7 +103,7 @@ def _parsed(answer: bytes) -> ReadBook:
         Chapter(heading and tuple(heading), tuple(map(tuple, paragraphs)), frozenset(breaks))
         for heading, paragraphs, breaks in values["chapters"]
     )
-    return ReadBook(Book(values["text"], chapters, values["title"]), values["sentences"])
+    return Book(values["text"], chapters, values["title"]), values["sentences"]
 
 
 def _read(name: str, data: bytes) -> dict[str, object]:
