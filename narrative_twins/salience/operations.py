@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,7 @@ EXACTLY = "score exactly (approximate=None, in commands --exact)"
 """What to do where one pass can't be used, for messages."""
 
 
-class Named(Protocol):
-    """An object with a name, which is the key of its scores."""
-
-    @property
-    def name(self) -> str: ...
-
-
-Item = TypeVar("Item", bound=Named)
+Item = TypeVar("Item")
 
 
 class Registry(dict[str, Item], Generic[Item]):
@@ -52,7 +45,7 @@ class Registry(dict[str, Item], Generic[Item]):
         """Register an instance of a class, made without arguments, under its `name`. A class
         defined again, as in a notebook, replaces itself; a different class with the same name
         raises a `ValueError`."""
-        item = subclass()
+        item: Any = subclass()
         known = self.get(item.name)
         if known is not None and type(known).__qualname__ != subclass.__qualname__:
             raise ValueError(
