@@ -116,38 +116,31 @@ def exact_plans(
     """
     for span in spans:
         # In a story of one window all tokens are pooled, as in sentence-transformers.
-        yield _exact_plan(operations, tokens, span, None if len(spans) == 1 else span)
-
-
-def _exact_plan(
-    operations: Sequence[Operation], tokens: TokenizedStory, span: Span, pooled: Span | None
-) -> Plan:
-    """The exact plan of a window; `pooled` is the range of sentences whose tokens are pooled, None
-    for all tokens."""
-    window = tokens.window(span)
-    plan = Plan(window, tokens.cut_tokens(window))
-    index_of: dict[Order, int] = {}
-    planned = 0
-    for operation in operations:
-        indices: list[int] = []
-        for order in operation.orders(window):
-            # Each distinct order becomes one variant, which operations share. (Lists are not
-            # hashable: check first.)
-            if not isinstance(order, tuple) or order not in index_of:
-                _check_order(operation, order, window)
-                index_of[order] = len(plan.variants)
-                chunks = tokens.chunks(order, pooled)
-                plan.variants.append(chunks)
-                planned += sum(len(chunk.ids) for chunk in chunks)
-            indices.append(index_of[order])
-            if planned > WINDOW_TOKENS:
-                raise StoryError(
-                    f"the window of sentences {window.lo} to {window.hi - 1} needs more than"
-                    f" {WINDOW_TOKENS:,} tokens for {operation.name}; use smaller windows, or leave"
-                    f" {operation.name} out"
-                )
-        plan.operations.append((operation, indices))
-    return plan
+        pooled = None if len(spans) == 1 else span
+        window = tokens.window(span)
+        plan = Plan(window, tokens.cut_tokens(window))
+        index_of: dict[Order, int] = {}
+        planned = 0
+        for operation in operations:
+            indices: list[int] = []
+            for order in operation.orders(window):
+                # Each distinct order becomes one variant, which operations share. (Lists are not
+                # hashable: check first.)
+                if not isinstance(order, tuple) or order not in index_of:
+                    _check_order(operation, order, window)
+                    index_of[order] = len(plan.variants)
+                    chunks = tokens.chunks(order, pooled)
+                    plan.variants.append(chunks)
+                    planned += sum(len(chunk.ids) for chunk in chunks)
+                indices.append(index_of[order])
+                if planned > WINDOW_TOKENS:
+                    raise StoryError(
+                        f"the window of sentences {window.lo} to {window.hi - 1} needs more than"
+                        f" {WINDOW_TOKENS:,} tokens for {operation.name}; use smaller windows, or"
+                        f" leave {operation.name} out"
+                    )
+            plan.operations.append((operation, indices))
+        yield plan
 
 
 def one_pass_plans(
