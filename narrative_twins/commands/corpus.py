@@ -33,7 +33,6 @@ from narrative_twins.commands.stories import (
     FILES,
     SUFFIXES,
     StoryFormat,
-    chosen_story,
     count_inputs,
     files_argument,
     is_on_hub,
@@ -43,7 +42,7 @@ from narrative_twins.commands.stories import (
 from narrative_twins.files import STDIN
 from narrative_twins.salience.options import FAST, checked_options
 from narrative_twins.stories.books.reading import printable_name
-from narrative_twins.stories.reading import files_of
+from narrative_twins.stories.reading import document_of, files_of, story_in_column
 from narrative_twins.stories.story import StoryError
 
 _ROWS = 1000
@@ -187,7 +186,7 @@ class _Sources:
                 yield content
 
     def _chosen(self, row: Any) -> Any:
-        _, content, problem = chosen_story("", row, self.form.column)
+        _, content, problem = document_of("", story_in_column, row, self.form.column)
         return content if problem is None else StoryError(problem)
 
 

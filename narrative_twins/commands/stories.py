@@ -24,6 +24,7 @@ from narrative_twins.stories.reading import (
     STORY_SUFFIXES,
     Document,
     count_stories,
+    document_of,
     files_of,
     input_formats,
     read_stories,
@@ -263,20 +264,13 @@ def _rows(path: str, column: str | None) -> Iterator[Document]:
         for files in source_files(path).values():
             for file in files:
                 for record in read_records(file):
-                    yield chosen_story(printable_name(record.where), record.row, column)
+                    where = printable_name(record.where)
+                    yield document_of(where, story_in_column, record.row, column)
     except RowError as error:
         yield Document(printable_name(error.where), None, error.problem)
     except (OSError, ValueError) as error:
         problem = f"can't be loaded: {' '.join(str(error).split())}"
         yield Document(printable_name(path), None, problem)
-
-
-def chosen_story(name: str, row: Any, column: str | None) -> Document:
-    """The story in a column of a row called `name`, see `story_in_column`."""
-    try:
-        return Document(name, story_in_column(row, column))
-    except ValueError as error:
-        return Document(name, None, str(error))
 
 
 def has_rows(path: str) -> bool:

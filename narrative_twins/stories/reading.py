@@ -160,22 +160,24 @@ def stories_in(
     elif input_format == "jsonl":
         for number, line in enumerate(cut_lines(file), start=1):
             if line.strip(_BLANK):
-                yield _document(f"{name}, line {number}", _json_row, line, column)
+                yield document_of(f"{name}, line {number}", _json_row, line, column)
     elif input_format == "json":
-        document = _document(name, read_json, file)
+        document = document_of(name, read_json, file)
         if isinstance(document.content, list):
             for at, item in enumerate(document.content):
-                yield _document(f"{name}, item {at}", story_in_column, item, column)
+                yield document_of(f"{name}, item {at}", story_in_column, item, column)
         elif document.problem is None:
-            yield _document(name, story_in_column, document.content, column)
+            yield document_of(name, story_in_column, document.content, column)
         else:
             yield document
     else:
         # Text and Markdown of stories is raw, not read as a book.
         if input_format in ("text", "markdown"):
-            document = _document(name, lambda: decode(_whole(file, MAX_LINE)))
+            document = document_of(name, lambda: decode(_whole(file, MAX_LINE)))
         else:
-            document = _document(name, lambda: book_of(name, _whole(file, MAX_FILE), input_format))
+            document = document_of(
+                name, lambda: book_of(name, _whole(file, MAX_FILE), input_format)
+            )
         if named and document.problem is None:
             document = document._replace(content={"id": name, "text": document.content})
         yield document
@@ -260,7 +262,7 @@ def story_digest(
     return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
-def _document(name: str, read: Callable[..., Any], *args: Any) -> Document:
+def document_of(name: str, read: Callable[..., Any], *args: Any) -> Document:
     """What a reader finds, or its `ValueError` as the problem."""
     try:
         return Document(name, read(*args))
@@ -283,7 +285,7 @@ def _guess_format(lines: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
         if first := line.strip(_BLANK):
             break
     # "[Laughter] He left." is text.
-    is_list = first.startswith(b"[") and _document("", _json_line, first).problem is None
+    is_list = first.startswith(b"[") and document_of("", _json_line, first).problem is None
     return "jsonl" if is_list or first.startswith(b"{") else "text", chain(seen, lines)
 
 
@@ -296,7 +298,7 @@ def _table(name: str, file: Lines, column: str | None) -> Iterator[Document]:
         if chosen is not None and columns.count(chosen) > 1:
             raise ValueError(f"has several columns {chosen!r}; rename or remove all but one")
         for number, row in rows:
-            yield _document(f"{name}, line {number}", _story_of_row, row, chosen)
+            yield document_of(f"{name}, line {number}", _story_of_row, row, chosen)
     except csv.Error as error:
         problem = f"can't be read as CSV after line {number} ({error}); close its quotation marks"
         yield Document(name, None, problem)
