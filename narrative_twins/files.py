@@ -11,7 +11,6 @@ import sys
 from collections.abc import Collection, Mapping
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 _VERSION = metadata.version("narrative_twins")
@@ -105,12 +104,7 @@ class AtomicFile:
         """Append a row of JSON data as a line."""
         self.write(json.dumps(row, ensure_ascii=False) + "\n")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.path == STDIN:
             return
         # A later `write` must fail: the number of the closed descriptor may be reused for another
