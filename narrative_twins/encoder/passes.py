@@ -6,7 +6,7 @@ import copy
 import logging
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import groupby
 from threading import RLock
@@ -282,13 +282,7 @@ class ConvolvedLinear(TorchFunctionMode):
     """Context manager for inference in which linear layers are computed as convolutions, see
     `linear_is_convolution`."""
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Called by torch in place of each of its functions."""
         return (_convolved if func is F.linear else func)(*args, **(kwargs or {}))
 
