@@ -8,7 +8,7 @@ import logging
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
@@ -210,8 +210,7 @@ def load_model(kind: Any, name: str | Path, *, pooler: bool = False, **options: 
             changed = (options.keys() & set(dir(type(config)))) - {"dtype", "torch_dtype"}
             config.update({key: options.pop(key) for key in changed})
             options["config"] = config
-        files = check_weights(name, options)
-        _check_tensors(_tensors(files), options["config"])
+        _check_tensors(check_weights(name, options), options["config"])
         model, info = kind.from_pretrained(name, **options)
         problem = _misfit(model, info, pooler) or _degenerate(model)
         if problem:
@@ -309,20 +308,16 @@ def check_weights(name: str | Path, options: Mapping[str, Any]) -> list[str]:
     return [path for path in paths if path is not None]
 
 
-def _tensors(files: Iterable[str]) -> dict[str, tuple[str, list[int]]]:
-    """The types and shapes of the weights in some files by their names."""
-    found = {}
+def _check_tensors(files: Iterable[str], config: Any) -> None:
+    """Check the types and shapes of weights before these are read: transformers would make
+    floating-point numbers of integers, and allocate a model of any size that the configuration
+    names."""
+    tensors = {}
     for path in files:
         with safe_open(path, framework="numpy") as file:
             for key in file.keys():
                 weight = file.get_slice(key)
-                found[key] = weight.get_dtype(), weight.get_shape()
-    return found
-
-
-def _check_tensors(tensors: Mapping[str, tuple[str, Sequence[int]]], config: Any) -> None:
-    """Check weights before they are read: transformers would make floating-point numbers of
-    integers, and allocate a model of any size that the configuration names."""
+                tensors[key] = weight.get_dtype(), weight.get_shape()
     for key, (kind, shape) in tensors.items():
         is_integer = kind.startswith(("I", "U", "BOOL")) and not key.endswith(_BUFFERS)
         if is_integer and len(shape) > 1 and not getattr(config, "quantization_config", None):
