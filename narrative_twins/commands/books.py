@@ -86,7 +86,7 @@ def book(
     if output.format != JSON_LINES:
         output.write(scorer.result(found, scorer.rows(found, divided, progress=progress)), target)
         return 0
-    settings = run_settings(scoring, loading, scorer.encoder) | {"levels": list(scorer.levels)}
+    settings = run_settings(scoring, loading, scorer.encoder) | {"levels": list(scorer.operations)}
     chapters = [(heading, spans, sorted(marks)) for heading, spans, marks in found.chapters]
     settings["book"] = digest([found.title, found.text, chapters])
     out = ResumableFile(output.out, settings, resume)

@@ -120,11 +120,6 @@ class BookScorer:
         check_pooling(encoder, options)
         return cls(encoder, by_level, options)
 
-    @property
-    def levels(self) -> tuple[Level, ...]:
-        """The levels that are scored."""
-        return tuple(self.operations)
-
     def rows(
         self,
         book: Book,
@@ -160,16 +155,16 @@ class BookScorer:
         scores = self._above("chapter", np.array(sums))
         chapters = chapters_of(found, scores)
         encoder = self.encoder
-        note = approximation(self.options) if "sentence" in self.levels else None
+        note = approximation(self.options) if "sentence" in self.operations else None
         settings = encoder.context_tokens, note, encoder.dtype_name
-        return BookSalience(book.title, self.levels, chapters, *settings)
+        return BookSalience(book.title, tuple(self.operations), chapters, *settings)
 
     def _row(self, book: Book, chapter: DividedChapter, bar: Progress) -> Row:
         """Score the scenes and the sentences of a chapter."""
         story, windows = _story(book, chapter)
-        start, count, with_sentences = bar.done, len(story), "sentence" in self.levels
+        start, count, with_sentences = bar.done, len(story), "sentence" in self.operations
         sums = np.zeros((len(chapter.scenes), 0))
-        if self.levels != ("sentence",):
+        if set(self.operations) != {"sentence"}:
             # Where sentences are scored, too, they are nearly all of the work.
             share = 0 if with_sentences else count
             sums = self._scene_sums(story, chapter.scenes, lambda part: bar.add(part * share))
