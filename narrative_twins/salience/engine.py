@@ -43,8 +43,7 @@ from narrative_twins.salience.options import (
 )
 from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans, one_pass_share
 from narrative_twins.salience.result import StorySalience, truncation
-from narrative_twins.stories.sentences import Splitter
-from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
+from narrative_twins.stories.story import Story, StoryError, check_stories
 
 logger = logging.getLogger(__name__)
 
@@ -93,22 +92,26 @@ def score_stories(
     expected = length_hint(stories)
     progress = Progress(checked["progress"], "stories", expected)
 
-    def seen(story: Story | StoryError) -> Story | StoryError:
-        if checked["approximate"] is None and isinstance(story, Story):
+    operations, is_strict = checked["operations"], checked["on_truncation"] == "error"
+
+    def parsed(source: Any) -> Story | StoryError:
+        try:
+            story = Story.parse(source, checked["windows"], checked["splitter"])
+        except StoryError as error:
+            return error
+        if checked["approximate"] is None:
             progress.compare(encoder, operations, story)
         return story
 
-    sources = (_parsed(source, checked["windows"], checked["splitter"]) for source in stories)
-    parsed, operations = map(seen, sources), checked["operations"]
-    is_strict = checked["on_truncation"] == "error"
+    read = map(parsed, stories)
     engine = Engine(encoder, operations, checked["approximate"], size, is_strict)
     if processes == 1 or expected == 1:
         stops = checked["on_error"] == "raise"
-        outcomes = engine.outcomes(parsed, progress.reach, stops_at_errors=stops)
+        outcomes = engine.outcomes(read, progress.reach, stops_at_errors=stops)
     else:
         if expected:  # few stories are shared evenly
             size = min(size, -(-expected // processes))
-        chunks = iter(lambda: list(islice(parsed, size)), [])
+        chunks = iter(lambda: list(islice(read, size)), [])
         outcomes = _chained(in_processes(engine.start, chunks, processes), progress)
     return _results(outcomes, checked, progress)
 
@@ -156,13 +159,6 @@ def check_pooling(encoder: StoryEncoder, options: Mapping[str, Any]) -> None:
     approximate = options.get("approximate")
     if approximate is not None and encoder.pooling != "mean":
         raise ValueError(f"approximate={approximate!r} needs mean pooling; {EXACTLY}")
-
-
-def _parsed(source: Any, windows: Windows, splitter: Splitter | None) -> Story | StoryError:
-    try:
-        return Story.parse(source, windows, splitter)
-    except StoryError as error:
-        return error
 
 
 @dataclass
