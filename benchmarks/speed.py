@@ -132,9 +132,8 @@ class Bench:
             (story,) = self.stories
             tokens = self.full.tokenize(story.sentences)
             special = self.full.context_tokens - self.full.tokenizer.max_text_tokens
-            chunks = [
-                chunk for plan in one_pass_plans([], tokens, story.windows) for chunk in plan.chunks
-            ]
+            plans = one_pass_plans([], tokens, story.windows)
+            chunks = (chunk for plan in plans for variant in plan.variants for chunk in variant)
             read = {chunk.ids.tobytes(): len(chunk.ids) - special for chunk in chunks}
             return {
                 "sentences": len(story),

@@ -50,14 +50,10 @@ class Plan:
     @property
     def tokens(self) -> int:
         """The number of tokens of all variants, or in one pass of the texts that they share."""
+        chunks = (chunk for variant in self.variants for chunk in variant)
         if self.one_pass:
-            return sum({chunk.ids.tobytes(): len(chunk.ids) for chunk in self.chunks}.values())
-        return sum(len(chunk.ids) for chunk in self.chunks)
-
-    @property
-    def chunks(self) -> Iterator[Chunk]:
-        """The chunks of all variants."""
-        return (chunk for variant in self.variants for chunk in variant)
+            return sum({chunk.ids.tobytes(): len(chunk.ids) for chunk in chunks}.values())
+        return sum(len(chunk.ids) for chunk in chunks)
 
     def scores(self, vectors: NDArray[np.float32]) -> Iterator[tuple[str, NDArray[np.float64]]]:
         """Yield each operation's name and scores of the window's sentences, from one vector per
