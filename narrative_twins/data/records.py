@@ -121,12 +121,7 @@ def _json(path: str, file: IO[bytes]) -> Iterator[Entry]:
 def _csv(path: str, file: IO[bytes]) -> Iterator[Entry]:
     columns, rows = table_rows(file)
     reader = read_table(path, columns)
-    yield from reader((f"{path}, line {number}", _checked(row)) for number, row in rows)
-
-
-def _checked(row: dict[str, Any]) -> dict[str, Any]:
-    check_cells(row)
-    return row
+    yield from reader((f"{path}, line {number}", check_cells(row)) for number, row in rows)
 
 
 def _parquet(path: str, file: IO[bytes]) -> Iterator[Entry]:

@@ -219,13 +219,14 @@ def table_rows(file: Lines) -> tuple[list[str], Iterator[tuple[int, dict[str, An
     return list(table.fieldnames or ()), ((blank + table.line_num, row) for row in table)
 
 
-def check_cells(row: Mapping[str, Any]) -> None:
-    """Raise a `ValueError` if a row of `table_rows` is not UTF-8."""
+def check_cells(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of `table_rows`; raises a `ValueError` if it is not UTF-8."""
     cells = "".join(cell for cell in row.values() if isinstance(cell, str))
     if byte := _ESCAPED.search(cells):
         raise ValueError(
             f"is not CSV in UTF-8 (byte 0x{ord(byte[0]) - 0xDC00:02x}); convert the table"
         )
+    return row
 
 
 def read_roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
