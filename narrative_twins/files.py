@@ -228,11 +228,6 @@ class ResumableFile(AtomicFile):
             fix = "use the same options, or write to another file"
             raise ResumeError(f"can't resume {path}: it was started with {found}; {fix}")
 
-    @property
-    def repeats_complete_run(self) -> bool:
-        """Whether the complete file, if there is one, was made with the same settings."""
-        return read_settings(run_path(self.path)) == self.settings
-
     def rows(self) -> list[dict[str, Any]]:
         """The lines of the earlier run as JSON objects; raises `ResumeError` for another line."""
         found = []

@@ -15,6 +15,7 @@ from narrative_twins.files import (
     ResumeError,
     complete_lines,
     digest_of_files,
+    read_settings,
     run_path,
     run_settings,
 )
@@ -200,10 +201,10 @@ def test_interrupted_run_is_resumed_with_the_same_settings_only(tmp_path):
     with pytest.raises(ValueError), ResumableFile(str(path), settings, resume=True) as again:
         with pytest.raises(ResumeError, match="line 2 is not a row of this command"):
             again.rows()
-        assert again.repeats_complete_run is False, "it is the part file now"
+        assert read_settings(run_path(again.path)) is None, "it is the part file now"
         raise ValueError
     assert names(tmp_path) == ["out.jsonl", "out.jsonl.run"]
-    assert ResumableFile(str(path), settings).repeats_complete_run
+    assert read_settings(run_path(str(path))) == ResumableFile(str(path), settings).settings
     assert len(complete_lines(str(path))) == 2
     os.unlink(run_path(str(path)))
     with pytest.raises(ResumeError, match="its settings .*out.jsonl.run.* are missing; start over"):

@@ -16,7 +16,7 @@ from typing import Any
 
 import datasets
 
-from narrative_twins.files import STDIN, AtomicFile, ResumableFile, digest
+from narrative_twins.files import STDIN, AtomicFile, ResumableFile, digest, read_settings, run_path
 from narrative_twins.hub.cards import card_of_rows
 from narrative_twins.hub.facts import DatasetFacts, facts_text, read_facts
 from narrative_twins.llm.chat import Rejected, Server
@@ -53,7 +53,8 @@ class RowsFile(ResumableFile):
 
     def __init__(self, out: str, settings: Mapping[str, Any], resume: bool = False) -> None:
         super().__init__(out, settings, resume, sync=True)
-        self._out, self._repeats = out, self.repeats_complete_run
+        # Whether the complete file, if there is one, was made with the same settings.
+        self._out, self._repeats = out, read_settings(run_path(self.path)) == self.settings
         if out != STDIN:
             facts_of(out)
             self._facts, self._card = (
