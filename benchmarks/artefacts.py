@@ -178,7 +178,7 @@ def scored(
         if not exact:
             scores[WHOLE] = np.array(next(prefixes).scores["disruption"])
         tokens = encoder.tokenize(story.sentences)
-        lengths = [tokens.count_tokens((i, i + 1)) for i in range(len(story))]
+        lengths = list(map(len, tokens.later))
         samples.append(Sample(story, is_held_out(id_), labels, points, lengths, scores))
     return samples
 

@@ -379,10 +379,6 @@ class TokenizedStory:
                 yield start, stop
                 start = stop
 
-    def count_tokens(self, span: Span) -> int:
-        """How many tokens a range of sentences has."""
-        return int(self._ends[span[1]] - self._ends[span[0]])
-
     def cut_tokens(self, window: Window) -> int:
         """How many of the story's tokens are not read together with a window."""
         read = int(self._ends[window.stop] - self._ends[window.start])
