@@ -20,6 +20,7 @@ from narrative_twins.commands.options import (
     check_output,
     check_rows_file,
     command,
+    counted,
     on_interrupt,
     option,
     option_group,
@@ -165,11 +166,6 @@ class Making:
             print("A prompt about the answer to another one has the story in its place.\n")
 
 
-def _number(kind: Any, metavar: str, default: Any, help: str) -> dict[str, Any]:
-    shown = f"{help} (default: {default})." if default is not None else f"{help}."
-    return {"type": kind, "metavar": metavar, "default": default, "help": shown}
-
-
 _NATURAL = click.IntRange(min=0)
 _AMOUNT = Number(min=0)
 _making_options = option_group(
@@ -207,14 +203,14 @@ _making_options = option_group(
             f" (default: {KEY_VARIABLE}, if it is set and the server is OpenAI's or on this"
             " machine).",
         },
-        "concurrency": _number(COUNT, "N", Server.concurrency, "Parallel requests"),
-        "retries": _number(_NATURAL, "N", Server.retries, "Retries of a request"),
-        "timeout": _number(
+        "concurrency": counted(COUNT, "N", Server.concurrency, "Parallel requests"),
+        "retries": counted(_NATURAL, "N", Server.retries, "Retries of a request"),
+        "timeout": counted(
             Number(0, min_open=True), "SECONDS", Server.timeout, "Time for a request"
         ),
-        "temperature": _number(_AMOUNT, "T", Server.temperature, "For sampling"),
-        "max_tokens": _number(COUNT, "N", Server.max_tokens, "Per answer"),
-        "seed": _number(_NATURAL, "N", Server.seed, "For sampling"),
+        "temperature": counted(_AMOUNT, "T", Server.temperature, "For sampling"),
+        "max_tokens": counted(COUNT, "N", Server.max_tokens, "Per answer"),
+        "seed": counted(_NATURAL, "N", Server.seed, "For sampling"),
         "no_schema": {
             "is_flag": True,
             "help": "Don't send the JSON schema of the answer, which some servers reject.",
@@ -227,9 +223,9 @@ _making_options = option_group(
             "help": "Fields of each request; null removes a field, for example"
             ' \'{"max_tokens": null, "max_completion_tokens": 4000}\'.',
         },
-        "price_in": _number(_AMOUNT, "X", 0.0, "Price of a million prompt tokens"),
-        "price_out": _number(_AMOUNT, "X", 0.0, "Price of a million answer tokens"),
-        "attempts": _number(COUNT, "N", ATTEMPTS, "Questions until a story is rejected"),
+        "price_in": counted(_AMOUNT, "X", 0.0, "Price of a million prompt tokens"),
+        "price_out": counted(_AMOUNT, "X", 0.0, "Price of a million answer tokens"),
+        "attempts": counted(COUNT, "N", ATTEMPTS, "Questions until a story is rejected"),
         "prompts": {"metavar": "FOLDER", "help": "Prompts that replace those of the package."},
     },
     Making,

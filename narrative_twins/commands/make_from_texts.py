@@ -15,6 +15,7 @@ from narrative_twins.commands.options import (
     Parsed,
     check_rows_file,
     command,
+    counted,
     on_interrupt,
     option,
     quiet_option,
@@ -54,7 +55,7 @@ def parse_similarities(text: str) -> dict[str, float]:
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @option("-o", "--out", required=True, metavar="FILE", help="JSON Lines; a card is written, too.")
-@option("--windows", type=COUNT, default=5, metavar="N", help="Windows of a story (default: 5).")
+@option("--windows", **counted(COUNT, "N", 5, "Windows of a story"))
 @option("--encoder", metavar="ENCODER", help="Encoder of sentences (default: that of the package).")
 @option(
     "--pooling",
@@ -63,16 +64,8 @@ def parse_similarities(text: str) -> dict[str, float]:
     help="That of the checkpoint, or its trained pooler, for SimCSE (default: checkpoint).",
 )
 @option("--device", metavar="NAME", help="Device, such as cpu (default: an accelerator, if any).")
-@option(
-    "--batch-size", type=COUNT, default=32, metavar="N", help="Sentences at a time (default: 32)."
-)
-@option(
-    "--min-sentences",
-    type=COUNT,
-    default=20,
-    metavar="N",
-    help="Minimum length of a story (default: 20).",
-)
+@option("--batch-size", **counted(COUNT, "N", 32, "Sentences at a time"))
+@option("--min-sentences", **counted(COUNT, "N", 20, "Minimum length of a story"))
 @option(
     "--max-difference",
     type=Number(min=0),
@@ -80,13 +73,7 @@ def parse_similarities(text: str) -> dict[str, float]:
     metavar="X",
     help="Maximum difference of story and twin in sentences (default: 13.7, as in the paper).",
 )
-@option(
-    "--min-window",
-    type=COUNT,
-    default=3,
-    metavar="N",
-    help="Minimum sentences of the twin in a window (default: 3).",
-)
+@option("--min-window", **counted(COUNT, "N", 3, "Minimum sentences of the twin in a window"))
 @option(
     "--max-similarity",
     type=Parsed(parse_similarities),

@@ -190,6 +190,12 @@ def valued(metavar: str | None, help: str, **settings: Any) -> dict[str, Any]:
     return {"metavar": metavar, "help": help, **settings}
 
 
+def counted(kind: Any, metavar: str, default: Any, help: str) -> dict[str, Any]:
+    """The settings of an option with a number, whose default the help names."""
+    shown = f"{help} (default: {default})." if default is not None else f"{help}."
+    return valued(metavar, shown, type=kind, default=default)
+
+
 _ENCODER = {
     "model": valued("ENCODER", "Folder or Hub id of the encoder (default: the default encoder)."),
     "revision": valued("NAME", "Branch, tag or commit of an encoder on the Hub."),
