@@ -37,7 +37,7 @@ class Number(click.FloatRange):
         return number
 
 
-class Choices(click.ParamType[str]):
+class Choices(click.Choice[str]):
     """One of the names of a registry, which is read when the option is used or shown: what is
     registered later is a choice, too, and the library that a registry imports is not needed for
     other options.
@@ -47,26 +47,16 @@ class Choices(click.ParamType[str]):
             the registry in it.
     """
 
-    name = "choice"
-
     def __init__(self, *registry: Any) -> None:
-        self.registry = registry
+        self.registry, self.case_sensitive = registry, True
 
-    def names(self) -> Iterable[str]:
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names."""
         first, *rest = self.registry
         if rest:
             first = getattr(import_module(f"narrative_twins.{first}"), *rest)
-        names: Iterable[str] = first() if callable(first) else first
-        return names
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value, if it is one of the names."""
-        return click.Choice(list(self.names())).convert(value, param, ctx)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """The names, as in `[text|json]`."""
-        return f"[{'|'.join(self.names())}]"
+        return tuple(first() if callable(first) else first)
 
 
 class Names(Choices):

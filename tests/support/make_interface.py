@@ -86,8 +86,7 @@ def is_flag(param: click.Parameter) -> bool:
 
 def metavar(param: click.Parameter, context: click.Context) -> str:
     """The choices of an option, or what stands for its value."""
-    names = getattr(param.type, "names", None) or (lambda: getattr(param.type, "choices", ()))
-    return "|".join(names()) or str(param.make_metavar(context))
+    return "|".join(getattr(param.type, "choices", ())) or str(param.make_metavar(context))
 
 
 def scores() -> list[dict[str, list[float]]]:
