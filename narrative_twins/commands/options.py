@@ -341,7 +341,8 @@ def check_output(files: Iterable[str], out: str) -> None:
         return
     path, written = os.path.realpath(out), paths_written(out)
     files = list(files) or [STDIN]
-    if STDIN in files and any(map(_is_standard_input, written)):
+    redirected = [os.stat(file) for file in written if os.path.isfile(file)]
+    if STDIN in files and any(os.path.samestat(file, os.fstat(0)) for file in redirected):
         raise click.UsageError(f"standard input is read, and would be overwritten by --out {out}")
     for file in files:
         read = os.path.realpath(file)
@@ -349,14 +350,6 @@ def check_output(files: Iterable[str], out: str) -> None:
             raise click.UsageError(f"{file} is read, and would be overwritten by --out {out}")
         if os.path.isdir(read) and path.startswith(os.path.join(read, "")):
             raise click.UsageError(f"--out {out} is in {file}, which is read")
-
-
-def _is_standard_input(path: str) -> bool:
-    """Whether a file is redirected to standard input."""
-    try:
-        return os.path.isfile(path) and os.path.samestat(os.stat(path), os.fstat(0))
-    except OSError:
-        return False
 
 
 def output_format(out: str, given: str | None, by_suffix: Mapping[str, str]) -> str:
