@@ -22,7 +22,6 @@ from narrative_twins.commands.options import (
     option,
     output_format,
     quiet_option,
-    resume_hint,
     resume_option,
     scoring_options,
     shows_progress,
@@ -100,7 +99,7 @@ def book(
                 out.write(output.encoded(_line(row)))
             yield row
 
-    with on_interrupt(lambda: resume_hint(output.out)), out:
+    with on_interrupt(out=output.out), out:
         result = scorer.result(found, written())
         if not is_complete:
             out.write(output.encoded(_line(result.book_row())))

@@ -123,7 +123,7 @@ def corpus(
     scorer = StoryScorer(loading.pop("model"), loading=loading, **scoring)
     hint = f"the shards in {out} are complete; the same command continues"
     with (
-        on_interrupt(lambda: hint),
+        on_interrupt(hint),
         tqdm(total=total or None, desc="scoring", unit=" stories", disable=not shown) as bar,
     ):
         done = score_corpus(

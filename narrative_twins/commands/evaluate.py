@@ -160,7 +160,7 @@ def evaluate(
     datasets.disable_progress_bars()
     shown = shows_progress(quiet)
     console = Console(stderr=True)
-    with on_interrupt(lambda: out and f"scores so far are in {out}; the same command continues"):
+    with on_interrupt(f"scores so far are in {out}; the same command continues" if out else ""):
         comparison = evaluate(
             dict(encoders) or None,
             [*data, *more_data],

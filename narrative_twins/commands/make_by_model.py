@@ -121,7 +121,7 @@ class Making:
             return 1
         hint = f"the answers so far are saved next to {self.out}; resume with the same command"
         try:
-            with on_interrupt(lambda: hint):
+            with on_interrupt(hint):
                 made = make(
                     sources,
                     self.server,

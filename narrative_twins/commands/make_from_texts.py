@@ -19,7 +19,6 @@ from narrative_twins.commands.options import (
     on_interrupt,
     option,
     quiet_option,
-    resume_hint,
     resume_option,
     shows_progress,
     tell,
@@ -113,7 +112,7 @@ def make_align(
     limits = {"max_similarity": max_similarity} if max_similarity else {}
     filters = Filters(min_sentences, max_difference, min_window, **limits)
     logging.disable_progress_bar()
-    with on_interrupt(lambda: resume_hint(out)):
+    with on_interrupt(out=out):
         counts = make_long_twins(
             files,
             out,
@@ -155,7 +154,7 @@ def make_entities(rows: str, out: str, quiet: bool, resume: bool, **options: Any
 
     from narrative_twins.making.substitution import replace_entities
 
-    with on_interrupt(lambda: resume_hint(out)):
+    with on_interrupt(out=out):
         done = replace_entities(
             rows, out, resume=resume, progress=shows_progress(quiet), report=tell, **options
         )

@@ -313,19 +313,15 @@ def usage_errors() -> Iterator[None]:
 
 
 @contextmanager
-def on_interrupt(hint: Callable[[], str | None]) -> Iterator[None]:
-    """After Ctrl-C in the block, the command ends with a hint on how to continue, if there is
-    one."""
+def on_interrupt(hint: str = "", *, out: str = "") -> Iterator[None]:
+    """After Ctrl-C in the block, the command ends with a hint on how to continue: this one, or
+    where the results so far of a run that writes `out` are, if there are any."""
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(hint() or "") from None
-
-
-def resume_hint(out: str) -> str | None:
-    """Where the results so far are, and how to resume. None if there are none."""
-    part = part_path(out)
-    return f"results so far are in {part}; continue with --resume" if os.path.exists(part) else None
+        if out and os.path.exists(part := part_path(out)):
+            hint = f"results so far are in {part}; continue with --resume"
+        raise KeyboardInterrupt(hint) from None
 
 
 def check_input(files: Sequence[str]) -> None:

@@ -13,7 +13,6 @@ from narrative_twins.commands.options import (
     on_interrupt,
     option,
     quiet_option,
-    resume_hint,
     resume_option,
     scoring_options,
     usage_errors,
@@ -88,7 +87,7 @@ def _score(
         done = _digests(out)
     stories = StoryInput(files, form, scoring, done, loading["model"])
     options["progress"] = watch(quiet)
-    with on_interrupt(lambda: resume_hint(output.out) if output.is_resumable else None):
+    with on_interrupt(out=output.out if output.is_resumable else ""):
         output.write(stories.results(encoder, options), out, lambda: stories.problems)
     return 1 if stories.problems else 0
 
