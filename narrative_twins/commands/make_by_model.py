@@ -28,11 +28,13 @@ from narrative_twins.commands.options import (
     quiet_option,
     shows_progress,
     tell,
+    valued,
 )
+from narrative_twins.commands.stories import INPUT_FORMAT
 from narrative_twins.files import STDIN, for_terminal
 from narrative_twins.llm.chat import ATTEMPTS, KEY_VARIABLE, Answers, Question, Server, ServerError
 from narrative_twins.llm.running import Prices
-from narrative_twins.stories.reading import input_formats, read_stories
+from narrative_twins.stories.reading import read_stories
 from narrative_twins.stories.story import Story, StoryError, parse_windows
 
 if TYPE_CHECKING:
@@ -172,37 +174,26 @@ _making_options = option_group(
     "making",
     "Making",
     {
-        "out": {
-            "flags": ("-o", "--out"),
-            "required": True,
-            "metavar": "FILE",
-            "help": "Write the rows to this JSON Lines file.",
-        },
-        "input_format": {
-            "type": Choices(input_formats),
-            "default": "auto",
-            "help": "Format of the files (default: by their suffixes).",
-        },
-        "language": {
-            "default": "en",
-            "help": "Language of the stories, for the card (default: en).",
-        },
+        "out": valued(
+            "FILE", "Write the rows to this JSON Lines file.", flags=("-o", "--out"), required=True
+        ),
+        "input_format": INPUT_FORMAT,
+        "language": valued(
+            None, "Language of the stories, for the card (default: en).", default="en"
+        ),
         "dry_run": {
             "is_flag": True,
             "help": "Only print the prompts for the first story and an estimate of the cost.",
         },
-        "server": {
-            "required": True,
-            "metavar": "URL",
-            "help": "OpenAI-compatible server, for example http://localhost:8000/v1.",
-        },
-        "model": {"required": True, "metavar": "NAME", "help": "Name of the model on the server."},
-        "key_variable": {
-            "metavar": "NAME",
-            "help": "Environment variable of the API key, which is sent only to the server"
-            f" (default: {KEY_VARIABLE}, if it is set and the server is OpenAI's or on this"
-            " machine).",
-        },
+        "server": valued(
+            "URL", "OpenAI-compatible server, for example http://localhost:8000/v1.", required=True
+        ),
+        "model": valued("NAME", "Name of the model on the server.", required=True),
+        "key_variable": valued(
+            "NAME",
+            "Environment variable of the API key, which is sent only to the server (default:"
+            f" {KEY_VARIABLE}, if it is set and the server is OpenAI's or on this machine).",
+        ),
         "concurrency": counted(COUNT, "N", Server.concurrency, "Parallel requests"),
         "retries": counted(_NATURAL, "N", Server.retries, "Retries of a request"),
         "timeout": counted(
@@ -215,18 +206,18 @@ _making_options = option_group(
             "is_flag": True,
             "help": "Don't send the JSON schema of the answer, which some servers reject.",
         },
-        "fields": {
-            "flags": ("--request",),
-            "type": Parsed(_fields),
-            "default": {},
-            "metavar": "JSON",
-            "help": "Fields of each request; null removes a field, for example"
+        "fields": valued(
+            "JSON",
+            "Fields of each request; null removes a field, for example"
             ' \'{"max_tokens": null, "max_completion_tokens": 4000}\'.',
-        },
+            flags=("--request",),
+            type=Parsed(_fields),
+            default={},
+        ),
         "price_in": counted(_AMOUNT, "X", 0.0, "Price of a million prompt tokens"),
         "price_out": counted(_AMOUNT, "X", 0.0, "Price of a million answer tokens"),
         "attempts": counted(COUNT, "N", ATTEMPTS, "Questions until a story is rejected"),
-        "prompts": {"metavar": "FOLDER", "help": "Prompts that replace those of the package."},
+        "prompts": valued("FOLDER", "Prompts that replace those of the package."),
     },
     Making,
 )

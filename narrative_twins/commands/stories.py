@@ -82,15 +82,17 @@ class StoryFormat:
         return SPLITTERS[name if isinstance(name, str) else next(iter(SPLITTERS))]
 
 
+INPUT_FORMAT = valued(
+    None,
+    "Format of the files (default: by their suffixes).",
+    type=Choices(input_formats),
+    default="auto",
+)
 story_options = option_group(
     "form",
     "Stories",
     {
-        "input_format": {
-            "type": Choices(input_formats),
-            "default": "auto",
-            "help": "Format of the files (default: by their suffixes).",
-        },
+        "input_format": INPUT_FORMAT,
         "column": valued(
             "NAME", "Column or key of the stories in rows (default: text, story or a similar name)."
         ),
