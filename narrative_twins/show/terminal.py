@@ -119,13 +119,9 @@ def _table(columns: Sequence[str]) -> Table:
     return table
 
 
-def book_text(
-    result: BookSalience, top: int = TOP, console: Console | None = None
-) -> Iterator[str]:
+def book_text(result: BookSalience, top: int, console: Console) -> Iterator[str]:
     """A table of contents with scores and bars, then the `top` most salient sentences of each
-    chapter in story order, chapter by chapter. The console decides about width and colours; default
-    plain text of 120 columns."""
-    console = console or Console(width=120, color_system=None, force_terminal=False)
+    chapter in story order, chapter by chapter. The console decides about width and colours."""
     with console.capture() as captured:
         console.print(Text(f"{_cell(result.name)}: {result.extent}", _BOLD), soft_wrap=True)
         if result.levels != ("sentence",):
