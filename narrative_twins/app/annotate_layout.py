@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import gradio as gr
@@ -10,8 +10,8 @@ from pydantic import Field
 
 from narrative_twins.app.annotate import MAX_NAME, MAX_SENTENCES, MAX_SUMMARY, AnnotationPage
 from narrative_twins.app.guard import Input
-from narrative_twins.app.layout import Layout, plain_html
-from narrative_twins.app.page import part
+from narrative_twins.app.layout import Layout, plain_html, updates
+from narrative_twins.app.page import Parts, part
 
 _CHOICE = Annotated[int, Field(ge=1, le=MAX_SENTENCES)]
 _LONGER = 10
@@ -30,7 +30,7 @@ def build_annotation_layout(page: AnnotationPage) -> Layout:
     """The page for annotators as gradio blocks, whose events call `page`."""
     parts: dict[str, Any] = {}
     with gr.Blocks(title="Annotation of stories", analytics_enabled=False) as blocks:
-        layout = Layout(blocks)
+        layout = Layout(blocks, INPUTS)
         with gr.Column(elem_id="annotation"):
             plain_html(part("annotation"))
             parts["annotator"], parts["step"] = gr.State(""), gr.State(None)
@@ -59,34 +59,14 @@ def build_annotation_layout(page: AnnotationPage) -> Layout:
             with gr.Column(visible=False) as parts["end"]:
                 plain_html(part("thanks"))
 
-        _on(layout, parts, parts["begin"].click, page.begin, ["name"])
-        _on(layout, parts, parts["name"].submit, page.begin, ["name"])
-        inputs = ["annotator", "step", "summary", "choice"]
-        _on(layout, parts, parts["save"].click, page.answer, inputs)
+        def on(listen: Any, function: Callable[..., Parts], *names: str) -> None:
+            def called(*values: Any) -> dict[Any, Any]:
+                return updates(parts, function(*values))
+
+            outputs = list(parts.values())
+            layout.on(listen, called, parts, names, outputs=outputs, trigger_mode="once")
+
+        on(parts["begin"].click, page.begin, "name")
+        on(parts["name"].submit, page.begin, "name")
+        on(parts["save"].click, page.answer, "annotator", "step", "summary", "choice")
     return layout
-
-
-def _on(
-    layout: Layout,
-    parts: dict[str, Any],
-    listen: Any,
-    function: Callable[..., dict[str, Any]],
-    names: Sequence[str],
-) -> None:
-    """Call a method of the page with these inputs at an event, and show the changes."""
-
-    def called(*values: Any) -> dict[Any, Any]:
-        return {
-            parts[name]: gr.update(**value) if isinstance(value, dict) else value
-            for name, value in function(*values).items()
-        }
-
-    event = listen(
-        called,
-        [parts[name] for name in names],
-        list(parts.values()),
-        show_progress="hidden",
-        api_visibility="private",
-        trigger_mode="once",
-    )
-    layout.events[event["id"]] = {name: INPUTS[name] for name in names}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Annotated, Any, Literal
@@ -70,25 +70,46 @@ class Layout:
 
     Attributes:
         blocks: the blocks.
+        inputs: what a browser or program may send, by the name of the input.
         events: the inputs of the events that may be posted, by their numbers.
         endpoint: the number of the event of the endpoint.
     """
 
     blocks: gr.Blocks
+    inputs: Mapping[str, Input]
     events: dict[int, dict[str, Input]] = field(default_factory=dict)
     endpoint: int = -1
 
     def allow(self, event: Any, names: Sequence[str]) -> int:
         """Allow an event to be posted with these inputs; returns its number."""
-        known = inputs_by_name()
-        self.events[event["id"]] = {name: known[name] for name in names}
+        self.events[event["id"]] = {name: self.inputs[name] for name in names}
         return int(event["id"])
+
+    def on(
+        self,
+        listen: Any,
+        function: Callable[..., Any],
+        parts: Mapping[str, Any],
+        names: Sequence[str],
+        **options: Any,
+    ) -> None:
+        """Call a function with the values of these parts of the page at an event."""
+        options |= {"show_progress": "hidden", "api_visibility": "private"}
+        self.allow(listen(function, [parts[name] for name in names], **options), names)
+
+
+def updates(parts: Mapping[str, Any], changes: Parts) -> dict[Any, Any]:
+    """Changes of parts of the page, as gradio takes them."""
+    return {
+        parts[name]: gr.update(**value) if isinstance(value, dict) else value
+        for name, value in changes.items()
+    }
 
 
 def build_layout(page: Page) -> Layout:
     """The page as gradio blocks, whose events call `page`."""
     with gr.Blocks(title="Narrative salience", analytics_enabled=False) as blocks:
-        layout = Layout(blocks)
+        layout = Layout(blocks, inputs_by_name())
         plain_html(part("introduction"))
         with gr.Row(elem_id="columns"):
             with gr.Column(elem_id="entry", min_width=280), gr.Tabs(elem_id="kinds"):
@@ -129,33 +150,24 @@ def _connect(
             visitor changes one of these; returns changes.
     """
 
-    def updates(changes: Parts) -> dict[Any, Any]:
-        return {
-            parts[name]: gr.update(**value) if isinstance(value, dict) else value
-            for name, value in changes.items()
-        }
-
     # gradio passes the request to a parameter with this annotation.
     def scored(request: gr.Request, *values: Any) -> Iterator[dict[Any, Any]]:
         named = dict(zip(inputs, values, strict=True))
-        yield from map(updates, score(_visitor(request), **named))
+        for changes in score(_visitor(request), **named):
+            yield updates(parts, changes)
 
     def refreshed(*values: Any) -> dict[Any, Any]:
-        return updates(refresh(*values))
-
-    def on(listen: Any, function: Any, names: Sequence[str], **options: Any) -> None:
-        options |= {"show_progress": "hidden", "api_visibility": "private"}
-        layout.allow(listen(function, [parts[name] for name in names], **options), names)
+        return updates(parts, refresh(*values))
 
     outputs = list(parts.values())
     # gradio has no limit here, since `ScoringQueue` scores one story at a time.
     options = {"outputs": outputs, "concurrency_limit": None, "trigger_mode": "once"}
-    on(parts["score"].click, scored, inputs, **options)
-    on(parts["cancel"].click, _cancelling(page), [])
+    layout.on(parts["score"].click, scored, parts, inputs, **options)
+    layout.on(parts["cancel"].click, _cancelling(page), parts, [])
     options = {"outputs": outputs, "trigger_mode": "always_last"}
     for name in settings:
         # `input` and not `change`, which would draw everything again after each scoring.
-        on(parts[name].input, refreshed, ["token", *settings], **options)
+        layout.on(parts[name].input, refreshed, parts, ["token", *settings], **options)
 
 
 def _cancelling(page: Page) -> Callable[[gr.Request], None]:
@@ -289,7 +301,7 @@ def _add_endpoint(layout: Layout, page: Page) -> None:
             raise gr.Error(str(error), print_exception=False) from None
 
     # Types that gradio reports to clients.
-    types = {name: found.type for name, found in inputs_by_name().items() if name in STORY}
+    types = {name: found.type for name, found in layout.inputs.items() if name in STORY}
     score.__annotations__ = {"request": gr.Request, **types, "return": dict[str, Any]}
     about = (
         "Score a story: the salience of every sentence, by each operation. Until the story is"
