@@ -16,7 +16,7 @@ import unicodedata
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,24 +96,14 @@ def figure_style() -> Iterator[None]:
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure, with its size in inches; draw on it within `figure_style`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    figure = _figure_class()(figsize=(width, height), facecolor="white")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-@cache
-def _figure_class() -> type[Figure]:
     from matplotlib.figure import Figure
 
-    class NotebookFigure(Figure):
-        """A figure that notebooks show as the value of a cell whatever matplotlib's backend is:
-        others are shown only after `%matplotlib inline`."""
-
-        def _repr_png_(self) -> bytes:
-            return render(self, "png", dpi=NOTEBOOK_DPI)
-
-    return NotebookFigure
+    figure = Figure(figsize=(width, height), facecolor="white")
+    FigureCanvasAgg(figure)
+    # Notebooks show it as the value of a cell whatever matplotlib's backend is; others are shown
+    # only after `%matplotlib inline`.
+    figure._repr_png_ = partial(render, figure, "png", NOTEBOOK_DPI)  # type: ignore[attr-defined]
+    return figure
 
 
 def render(figure: Figure, form: str, dpi: int = 200) -> bytes:
