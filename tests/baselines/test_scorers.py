@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 from narrative_twins import StoryEncoder, StoryError, score_stories
 from narrative_twins.baselines import (
     BASELINES,
-    Baseline,
     EmbeddingBaseline,
     LexRank,
     Random,
     TextRank,
     baseline_scores,
-    register_baseline,
     scorers,
 )
 
@@ -156,6 +154,8 @@ def test_bad_stories_are_reported_with_their_index_after_the_stories_before_them
             assert error.value.index == 2
     with pytest.raises(TypeError, match="expected several stories"):
         baseline_scores("A story.")
+    with pytest.raises(ValueError, match="unknown baseline 'leads'; .*mean 'lead'"):
+        baseline_scores([STORY], ["random", "leads"])
 
 
 def test_encoders_that_fail():
@@ -184,31 +184,6 @@ def test_texts_beyond_the_limit_of_a_sentence_transformer_are_warned_of_once(cap
     whole = score(STORY * 5, "whole_text", encoder=StoryEncoder.from_sentence_transformer(model))
     assert caplog.messages == []
     assert whole.scores["whole_text"] != pytest.approx(cut.scores["whole_text"], abs=1e-3)
-
-
-def test_a_baseline_of_ones_own():
-    with patch.dict(BASELINES):
-
-        @register_baseline
-        class Questions(Baseline):
-            """Questions are salient."""
-
-            name = "questions"
-            meaning = "questions score higher"
-
-            def scores(self, story):
-                return np.array([sentence.endswith("?") for sentence in story.sentences], float)
-
-        found = score(["Why?", "So."], encoder=FakeSentenceEncoder()).scores
-        assert list(found) == [*ALL, "questions"] and found["questions"] == [1.0, 0.0]
-        with pytest.raises(ValueError, match="unknown baseline 'question'; .*mean 'questions'"):
-            baseline_scores([STORY], ["lead", "question"])
-        with pytest.raises(ValueError, match="baseline 'questions' exists already"):
-            register_baseline(type("Others", (Questions,), {}))
-    with pytest.raises(ValueError, match="no baseline given"):
-        baseline_scores([STORY], [])
-    with pytest.raises(TypeError, match="a baseline is a name or `Baseline`, not"):
-        baseline_scores([STORY], [TextRank])
 
 
 def test_scores_of_a_baseline_are_checked():

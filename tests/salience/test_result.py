@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +15,7 @@ from matplotlib import pyplot
 from narrative_twins import OPERATIONS, Story, StorySalience, show
 from narrative_twins.salience.result import PlainResult
 
+from support.parsed import Parsed
 from support.results import NASTY, any_text, result_of
 from support.scoring import FixedScores, score_story
 
@@ -172,36 +172,15 @@ def test_a_plain_result_is_data_with_the_methods_of_a_result(tmp_path):
 # Notebooks
 
 
-class Spans(HTMLParser):
-    """The attributes and the text of each sentence, and the tags of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags, self.spans, self.inside = [], [], False
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        if tag == "span":
-            self.inside = True
-            self.spans.append([dict(attrs), ""])
-
-    def handle_endtag(self, tag):
-        self.inside = self.inside and tag != "span"
-
-    def handle_data(self, data):
-        if self.inside:
-            self.spans[-1][1] += data
-
-
 def test_a_result_shows_its_story():
     result = sample("A-1")
     page = result._repr_html_()
-    found = Spans(page)
-    assert [text for _, text in found.spans] == list(result.sentences)
+    found = Parsed(page)
+    spans = [attributes for tag, attributes in found.elements if tag == "span"]
+    assert found.texts["span"] == list(result.sentences)
     title = "Sentence 1 of 3, rank 1 by summarization: deletion 0.000 · summarization 1.000"
-    assert found.spans[0][0]["title"] == title
-    styles = [attributes["style"] for attributes, _ in found.spans]
+    assert spans[0]["title"] == title
+    styles = [attributes["style"] for attributes in spans]
     assert all(";color:#1b1b1f" in style for style in styles), "dark pages have pale text"
     assert ["bold" in style for style in styles] == [False, True, False]
     assert "background:#f29e4c" in styles[1] and "background:#ffffff" in styles[2]
@@ -215,13 +194,13 @@ def test_a_result_shows_its_story():
 @settings(max_examples=20)
 def test_any_text_is_escaped(texts):
     page = result_of(texts, name=NASTY[7])._repr_html_()
-    assert Spans(page).tags.count("span") == len(texts)
+    assert Parsed(page).tags.count("span") == len(texts)
     assert "<script" not in page
     page.encode("utf-8")
 
 
 def test_long_stories_are_cut_in_notebooks():
     page = result_of(["A."] * 2003)._repr_html_()
-    assert len(Spans(page).spans) == 2000 and "3 more sentences not shown" in page
+    assert Parsed(page).tags.count("span") == 2000 and "3 more sentences not shown" in page
     text = repr(result_of(["A long sentence. " * 100] * 50, name="n" * 500))
     assert len(text) < 200 and "50 sentences, 1 window; most salient by summarization: " in text

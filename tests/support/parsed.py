@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from pathlib import Path
 
-_EMPTY = ("meta", "input")
+_EMPTY = ("meta", "input", "br")
 
 
 class Parsed(HTMLParser):

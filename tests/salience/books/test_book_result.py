@@ -6,7 +6,6 @@ import cProfile
 import json
 import pstats
 import re
-from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
@@ -17,6 +16,7 @@ from narrative_twins.salience.books.result import Unit, UnitScores
 from narrative_twins.show.formats import write_results
 
 from support.models import small
+from support.parsed import Parsed
 from support.tales import TALE, book_of
 
 
@@ -109,34 +109,14 @@ def test_plots(result, level, tmp_path):
     assert figure.axes[-1].get_xlabel().startswith(level)
 
 
-class Elements(HTMLParser):
-    """Checks that elements are closed in order, and collects their names and text."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.open, self.names, self.text = [], [], ""
-        self.feed(html)
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
-        self.names.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
-
-
 def test_notebooks_show_a_table_of_contents_that_opens():
     book = book_of(
         ["Chapter <1>", "Nadia <b>ran</b>. It rained.", "***", "She slept."],
         ["Chapter 2", "It & he."],
     )
     html = score_book(book, small(), approximate=None)._repr_html_()
-    found = Elements(html)
-    assert found.names.count("details") == 4 and not {"b", "script"} & set(found.names)
+    found = Parsed(html)
+    assert found.tags.count("details") == 4 and not {"b", "script"} & set(found.tags)
     assert "Chapter <1>" in found.text and "Nadia <b>ran</b>." in found.text
     assert re.search(r'title="sentence 1: deletion \d\.\d{3} · shifting', html)
 
