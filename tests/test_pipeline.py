@@ -1,6 +1,5 @@
-"""`pipeline("narrative-salience")` as users of transformers and datasets expect it, next to a stock
-pipeline where there is one: results as plain data for all forms of input, options, loading, saving,
-copies."""
+"""`pipeline("narrative-salience")` as users of transformers and datasets expect it: results as plain
+data for all forms of input, options, loading, saving, copies."""
 
 from __future__ import annotations
 
@@ -48,17 +47,6 @@ STORIES = [TEXTS[1], WINDOWS, {"id": "x", "text": "I was there. She didn't answe
 @pytest.fixture(scope="module")
 def salience(bert_folder):
     return pipeline(TASK, model=bert_folder, device="cpu", dtype="float32")
-
-
-@pytest.fixture(scope="module")
-def stock(bert_folder):
-    return pipeline("feature-extraction", model=bert_folder, device="cpu", dtype="float32")
-
-
-@pytest.fixture(params=["stock", "salience"])
-def pipe(request):
-    """A stock pipeline and that of this package: whatever a test says holds for both."""
-    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -140,18 +128,18 @@ COLUMN = KeyDataset(Dataset.from_dict({"text": TEXTS}), "text")
 
 
 @pytest.mark.parametrize("inputs", [COLUMN, Texts()], ids=["KeyDataset", "torch"])
-def test_data_sets_have_a_length_and_can_be_read_again(pipe, inputs, capsys):
-    results = pipe(inputs)
+def test_data_sets_have_a_length_and_can_be_read_again(salience, inputs, capsys):
+    results = salience(inputs)
     assert not isinstance(results, list) and len(results) == 3
-    assert_same([next(iter(results))], [pipe(TEXTS[0])])
-    assert_same(list(tqdm(results)), pipe(TEXTS))
+    assert_same([next(iter(results))], [salience(TEXTS[0])])
+    assert_same(list(tqdm(results)), salience(TEXTS))
     assert "3/3" in capsys.readouterr().err
-    assert_same(list(results), pipe(TEXTS))
+    assert_same(list(results), salience(TEXTS))
 
 
-def test_generators_are_lazy_and_have_no_length(pipe):
+def test_generators_are_lazy_and_have_no_length(salience):
     numbers = count()
-    results = pipe((TEXTS[i % 3] for i in numbers), batch_size=2)
+    results = salience((TEXTS[i % 3] for i in numbers), batch_size=2)
     with pytest.raises(TypeError):
         len(results)
     assert len(list(islice(results, 3))) == 3
@@ -259,15 +247,10 @@ def test_loading_from_the_hub(hub, bert_folder, tmp_path, monkeypatch):
     hub.put("models", "somebody/encoder", Path(bert_folder), branch="v1")
 
     def loads(**options):
-        """Whether a stock pipeline and that of this package are loaded, which must agree."""
-        found = set()
-        for task in ("feature-extraction", TASK):
-            try:
-                found.add(bool(pipeline(task, model="somebody/encoder", **options)("Nadia ran.")))
-            except (OSError, CheckpointError):
-                found.add(False)
-        (same,) = found
-        return same
+        try:
+            return bool(pipeline(TASK, model="somebody/encoder", **options)("Nadia ran."))
+        except (OSError, CheckpointError):
+            return False
 
     v1 = {"revision": "v1"}
     assert loads(**v1, **token, **cache)

@@ -61,19 +61,6 @@ def test_agreement_with_turning_points_equals_a_naive_loop(rule, data):
     assert overall.counted <= (inside if rule == "numbered" else count * stories)
 
 
-def test_turning_points_outside_of_their_window_are_left_out_and_counted():
-    """Points 1 and 3 are in windows 1 and 3, point 2 is in window 3, and the last window has a
-    single sentence."""
-    spans, points = [(0, 2), (2, 4), (4, 6), (6, 7)], [[1, 4, 4, 6]]
-    scored = Scores({"trail": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]}, spans)
-    found = agreement_with_turning_points([scored], points)
-    expected = ["1.000 (1 of 1)", "nan (0 of 1)", "0.000 (1 of 1)", "nan (0 of 1)"]
-    assert [str(found[f"trail_auc_{number}"]) for number in (1, 2, 3, 4)] == expected
-    assert str(found["trail_auc"]) == "0.500 (2 of 4)"
-    found = agreement_with_turning_points([scored], points, "containing")
-    assert str(found["trail_auc"]) == "0.333 (3 of 4)"
-
-
 def test_the_rule_of_the_paper_needs_a_window_for_each_turning_point():
     with pytest.raises(ValueError, match=r"1 window\(s\) and 2 turning point\(s\); .*windows=2"):
         agreement_with_turning_points([Scores({"deletion": [1.0, 2.0]}, [(0, 2)])], [[0, 1]])

@@ -135,6 +135,7 @@ def test_mean_skips_and_counts_nan(values):
     found, *numbers = mean(values)
     assert found == pytest.approx(expected, nan_ok=True)
     assert numbers == [len(defined), len(values) - len(defined)]
+    assert str(mean([0.5, math.nan])) == "0.500 (1 of 2)"
 
 
 def test_vote_counts():

@@ -10,12 +10,7 @@ from typing import NamedTuple
 
 import torch
 import transformers
-
-try:
-    from sentence_transformers.sentence_transformer import modules
-except ImportError:  # before 5.4
-    from sentence_transformers import models as modules
-
+from sentence_transformers.sentence_transformer import modules as modules
 from tokenizers import (
     Regex,
     Tokenizer,
@@ -28,18 +23,6 @@ from tokenizers import (
 )
 
 from narrative_twins import StoryEncoder
-
-__all__ = [
-    "FAMILIES",
-    "LITTLE",
-    "SENTENCES",
-    "Learn",
-    "encoder_of",
-    "modules",
-    "small",
-    "tokenizer_of",
-    "trainable",
-]
 
 SENTENCES = """Nadia found a map under the floor of the old mill. Her brother laughed at it; he said it was a toy.
 "Where does it lead?" asked Mr. O'Brien, who had heard them. It was the child's.

@@ -301,28 +301,6 @@ JUDGED = Dataset.from_list(
 OPTIONS = {"logging_steps": 1, "per_device_train_batch_size": 4, "num_train_epochs": 4}
 
 
-def loss_now(model, operations) -> float:
-    """The loss of all judged stories, without dropout."""
-    model.eval()
-    with torch.no_grad():
-        found = SalienceLoss(model, operations)([batch_of(model, JUDGED, operations)]).item()
-    model.train()
-    return found
-
-
-@pytest.mark.slow
-def test_training_on_judged_stories_alone(tmp_path):
-    model = trainable()
-    loss = SalienceLoss(model, "summarization", mini_batch_size=5)
-    before = loss_now(model, "summarization")
-    # Long enough for any random tokenizer: over twelve of them the loss fell to 0.09 to 0.65 of
-    # what it was.
-    options = OPTIONS | {"num_train_epochs": 30, "learning_rate": 3e-3}
-    trainer = trainer_of(tmp_path, JUDGED, model, loss=loss, **options)
-    trainer.train()
-    assert len(logged(trainer)) == 60 and loss_now(model, "summarization") < 0.9 * before
-
-
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_steps_raise_the_agreement_of_one_pass_scores(operation):
     """With votes for the sentence, of two, that the encoder ranks lower before. Shifting moves the
