@@ -14,14 +14,13 @@ import socket
 import subprocess
 import threading
 import time
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narrative_twins import OPERATIONS, extras, score_stories
+from narrative_twins import OPERATIONS, score_stories
 from narrative_twins.app.page import Page
 from narrative_twins.app.queue import MAX_SENTENCES, MAX_WAITING, ScoringQueue
 from narrative_twins.app.server import application
@@ -575,16 +574,6 @@ def test_addresses_that_can_not_be_used(bert_folder, capsys):
         with pytest.raises(SystemExit, match="2"):
             main(["app", "--port", port])
         assert "port" in capsys.readouterr().err
-
-
-def test_without_gradio_the_error_names_the_extra(monkeypatch, capsys):
-    def version(name):
-        raise PackageNotFoundError
-
-    monkeypatch.setattr(extras, "version", version)
-    assert main(["app"]) == 1
-    words = "this needs pip install 'narrative_twins[demo]' (not installed: gradio)"
-    assert words in capsys.readouterr().err
 
 
 async def hello(scope, receive, send):

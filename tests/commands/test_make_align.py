@@ -7,7 +7,6 @@ import os
 import shutil
 from functools import partial
 
-import huggingface_hub.constants
 import numpy as np
 import pytest
 from datasets import disable_progress_bars
@@ -22,7 +21,6 @@ from narrative_twins.making.long_twins import MAX_SIMILARITY, OTHER_LANGUAGES
 from narrative_twins.training.batches import checked_rows
 
 from support.command import run
-from support.hub import Hub, running
 from support.models import SENTENCES, small
 
 disable_progress_bars()
@@ -112,7 +110,7 @@ def test_with_the_pooler_of_bert(align, bert_folder, tmp_path):
     assert any(differ), "other vectors align other sentences"
 
 
-def test_rows_train_and_their_card_is_the_pushed_one(align, tmp_path, monkeypatch):
+def test_rows_train_and_their_card_is_the_pushed_one(align, hub, tmp_path):
     assert align("--windows", 4, "--language", "de").code == 0
     data, cache = str(tmp_path / "twins.jsonl"), str(tmp_path / "cache")
     rows = load_window_twins(data, split="train", cache_dir=cache)
@@ -131,13 +129,8 @@ def test_rows_train_and_their_card_is_the_pushed_one(align, tmp_path, monkeypatc
     ):
         assert words in card
     assert facts.language == "de" and str(tmp_path) not in card and "Omar" not in card
-    with running(Hub("secret")) as hub:
-        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.address)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)
-        rows = load_window_twins(data, cache_dir=cache)
-        push_dataset(rows, "somebody/twins", facts=facts, token="secret")
-        pushed = hub.files("datasets", "somebody/twins")["README.md"].decode()
+    push_dataset(load_window_twins(data, cache_dir=cache), "somebody/twins", facts=facts)
+    pushed = hub.files("datasets", "somebody/twins")["README.md"].decode()
     assert pushed == card.replace("user/name", "somebody/twins")
 
 

@@ -1,4 +1,4 @@
-"""`narrative-twins score` and `report`: formats, errors, resuming and interruptions."""
+"""`narrative-twins score`: formats, errors, resuming and interruptions."""
 
 from __future__ import annotations
 
@@ -196,12 +196,13 @@ def test_standard_output_of_other_encodings(score):
 
 
 def test_cells_of_csv_are_no_formulas(score):
-    texts = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "Nadia ran.", "a=1"]
+    signs = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "＝1", "＋1", "－1", "＠A1"]
+    texts = [*signs, "Nadia ran.", "a=1"]
     source = json.dumps({"id": "=1", "sentences": texts})
     options = ["--input-format", "jsonl", "-f", "csv", "--operations", "deletion"]
     done = score("-", *options, input=source)
     _, *rows = csv.reader(io.StringIO(done.out, newline=""))
-    assert [row[5] for row in rows] == [*(f"'{text}" for text in texts[:6]), *texts[6:]]
+    assert [row[5] for row in rows] == [*(f"'{text}" for text in signs), "Nadia ran.", "a=1"]
     assert {row[0] for row in rows} == {"'=1"}
     assert re.fullmatch(r"-?\d\.\d+(e-\d+)?", rows[0][6]), "numbers stay numbers"
 
@@ -324,15 +325,3 @@ def test_ctrl_c_leaves_no_incomplete_line(score, tmp_path):
     assert done.code == 130 and "interrupted" in done.err and "Traceback" not in done.err
     assert all(len(json.loads(line)["sentences"]) == 2 for line in part.open())
     assert "continue with --resume" in done.err and not out.exists()
-
-
-def test_report(bert_folder, stories, tmp_path):
-    """Pages at once, and from saved scores."""
-    options = ["--model", bert_folder, "--dtype", "float32", "--top", 1]
-    done = run("report", stories, *options, "--out", tmp_path / "report")
-    assert (done.code, done.out) == (0, "") and "index.html has 2 stories" in done.err
-    pages = sorted(path.name for path in (tmp_path / "report" / "stories").iterdir())
-    assert pages == ["000001-a.html", "000002-b.html"]
-    stories.write_text('{"id": "a", "text": "Nadia ran."}\n{"id": "b", "text": ""}\n')
-    assert run("report", stories, *options, "--out", tmp_path / "report").code == 1
-    assert "1 more could not be scored" in (tmp_path / "report" / "index.html").read_text()

@@ -7,7 +7,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
 import transformers
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,15 +139,6 @@ def test_vector_of_several_chunks_is_their_mean():
     encoder.pooling = "first"
     parts = encoder.encode([[chunk] for chunk in chunks])
     assert encoder.encode([chunks])[0] == pytest.approx(parts.mean(axis=0), abs=1e-6)
-
-
-def test_half_precision_is_pooled_in_float32(bert_folder):
-    half = StoryEncoder.from_pretrained(bert_folder, dtype="bfloat16", device="cpu")
-    assert half.model.dtype == torch.bfloat16
-    vectors = vectors_of(half, TEXTS)
-    assert vectors.dtype == np.float32
-    full = vectors_of(StoryEncoder.from_pretrained(bert_folder, device="cpu"), TEXTS)
-    assert vectors == pytest.approx(full, abs=0.2)
 
 
 def test_model_whose_states_change_with_padding_reads_each_text_alone():

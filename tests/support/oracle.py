@@ -38,16 +38,10 @@ class Oracle:
     def embed(self, sentences, windows, window):
         """The vector of `window` in the text of `sentences`; `windows` has the window of each
         sentence. All tokens are pooled if `window` is None."""
-        ids, owners = tokens_of(self.tokenizer, sentences)
         with torch.no_grad():
-            states = self.model(input_ids=torch.tensor([ids])).last_hidden_state[0]
-        chosen = [
-            t
-            for t, owner in enumerate(owners)
-            if window is None or owner is not None and windows[owner] == window
-        ]
-        assert chosen, "nothing to pool"
-        return states[chosen[0]] if self.pooling == "first" else states[chosen].mean(0)
+            vector = _window(self.model, self.tokenizer, sentences, windows, window, self.pooling)
+        assert vector is not None, "nothing to pool"
+        return vector
 
     def score(self, sentences, spans):
         """`{operation: [float]}` for a story with the windows `spans`."""
