@@ -96,6 +96,12 @@ def bert_folder(tmp_path_factory) -> str:
 
 
 @pytest.fixture
+def fast(monkeypatch) -> None:
+    """As on a GPU with native bfloat16."""
+    monkeypatch.setattr("narrative_twins.encoder.passes.fast_dtype", lambda device: torch.bfloat16)
+
+
+@pytest.fixture
 def any_release_of_peft(monkeypatch) -> None:
     """transformers may ask for a release of peft that is not published yet, although others
     work."""

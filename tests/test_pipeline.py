@@ -25,7 +25,6 @@ from transformers.pipelines.pt_utils import KeyDataset
 
 import narrative_twins
 from narrative_twins import Story, StoryEncoder, StoryError, score_stories
-from narrative_twins.encoder import passes
 from narrative_twins.encoder.loading import CheckpointError, default_encoder
 from narrative_twins.pipeline import TASK
 
@@ -383,12 +382,6 @@ def test_weights_are_saved_in_the_dtype_of_their_checkpoint(tmp_path):
         pipe = pipeline(TASK, model=str(tmp_path / "half"), device="cpu", dtype=dtype)
         assert pipe.dtype == pipe.encoder.dtype == expected
         assert {weight.dtype for weight in saved(pipe).values()} == {expected}
-
-
-@pytest.fixture
-def fast(monkeypatch):
-    """As on a GPU with native bfloat16."""
-    monkeypatch.setattr(passes, "fast_dtype", lambda device: torch.bfloat16)
 
 
 def test_copies_score_alike(fast, tmp_path):

@@ -38,6 +38,7 @@ from support.hostile_checkpoints import (
     edited,
     evil,
     evil_index,
+    evil_parts,
     file,
     kernels_asked_for,
     outside,
@@ -323,3 +324,16 @@ def test_without_a_connection_the_error_comes_after_a_single_request(monkeypatch
     monkeypatch.setattr(loading, "try_to_load_from_cache", lambda *_, **__: cached)
     options = {"token": "t", "local_files_only": True}
     assert resolve_name("user/model", {"token": "t"}) == ("user/model", options)
+
+
+@pytest.mark.parametrize("damage", [evil_parts, evil_index, pickled])
+def test_pickles_are_never_downloaded(damage, hub, tmp_path):
+    """Repositories on the Hub whose weights are in pickles are refused before."""
+    small("bert").save_pretrained(tmp_path / "model")
+    damage(tmp_path / "model")
+    hub.put("models", "somebody/encoder", tmp_path / "model")
+    for load in (StoryEncoder.from_pretrained, trainable_encoder):
+        with pytest.raises(OSError, match="save the model as safetensors with save_pretrained"):
+            load("somebody/encoder")
+    assert hub.asked and not [path for path in hub.given if path.endswith(".bin")]
+    assert not list(tmp_path.rglob("executed"))

@@ -19,13 +19,9 @@ from narrative_twins.encoder.passes import PACKED, ForwardPasses, packed_attenti
 
 from support.models import encoder_of, small
 from support.processes import run_python
+from support.scoring import THREE
 
 PACKING = ("bert", "roberta", "xlm-roberta", "modernbert")
-STORY = [
-    "Nadia found a map under the floor of the old mill.",
-    "It rained.",
-    "She ran to the river, and swam across.",
-]
 
 
 def naive_attention(q, k, v, lengths, window, scale):
@@ -167,7 +163,7 @@ def test_threads_share_an_encoder():
     encoder = small("bert")
 
     def scores(count):
-        (result,) = score_stories([STORY * count], encoder)
+        (result,) = score_stories([THREE * count], encoder)
         return np.array(list(result.scores.values()))
 
     counts = [1, 2, 3] * 3

@@ -6,16 +6,10 @@ import pytest
 import torch
 
 from narrative_twins import StoryEncoder, score_stories
-from narrative_twins.encoder import passes
 from narrative_twins.encoder.passes import ConvolvedLinear, fast_dtype
 
 from support.models import encoder_of
-
-STORY = [
-    "Nadia found a map under the floor of the old mill.",
-    "It rained.",
-    "She ran to the river, and swam across.",
-]
+from support.scoring import THREE
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -37,12 +31,6 @@ def test_fast_dtype_is_bfloat16_on_gpus_with_native_support_only(capability, exp
     assert fast_dtype(torch.device("cpu")) == fast_dtype(torch.device("mps")) == torch.float32
 
 
-@pytest.fixture
-def fast(monkeypatch):
-    """As on a GPU with native bfloat16."""
-    monkeypatch.setattr(passes, "fast_dtype", lambda device: torch.bfloat16)
-
-
 @pytest.mark.parametrize("attention", ["auto", "padded"])
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "mpnet"])
 def test_precision_is_chosen_only_if_dtype_is_not_given(fast, kind, attention, tmp_path):
@@ -58,7 +46,7 @@ def test_precision_is_chosen_only_if_dtype_is_not_given(fast, kind, attention, t
     for name, weight in model.state_dict().items():
         assert torch.equal(weight.float(), chosen.model.state_dict()[name])
     assert chosen.passes.attention == given.passes.attention
-    (a,), (b,) = (list(score_stories([STORY], encoder)) for encoder in (chosen, given))
+    (a,), (b,) = (list(score_stories([THREE], encoder)) for encoder in (chosen, given))
     for name, scores in a.scores.items():
         assert scores == pytest.approx(b.scores[name], abs=0.05)
         assert scores[1:] != b.scores[name][1:]

@@ -8,6 +8,11 @@ TALE = """Nadia found a map under the floor of the old mill. Her brother laughed
 "Where does it lead?" asked Mr. O'Brien, who had heard them. She didn't answer. At dawn they walked to the river. I ran.
 The water had risen, and the bridge was gone! Nadia swam across alone. 😀 smiled at her. Über alles stood the stone.
 They never told anyone, not even in 1987. Years later the mill burned down."""
+THREE = [
+    "Nadia found a map under the floor of the old mill.",
+    "It rained.",
+    "She ran to the river, and swam across.",
+]
 
 
 def score_story(story, encoder, **options) -> StorySalience:
