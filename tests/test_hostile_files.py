@@ -6,9 +6,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import tracemalloc
 import zipfile
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,7 +21,7 @@ from narrative_twins.stories.story import Story
 
 from support.command import run
 from support.names import OUTPUTS, named_by_bytes
-from support.readers import GOOD, GOOD_ROW, READERS
+from support.readers import GOOD, GOOD_ROW, READERS, memory_below
 
 keys = st.sampled_from(
     "id text story sentences windows twin twins negative scores spans type path weight_map"
@@ -160,19 +158,9 @@ class Endless(io.RawIOBase):
         return count
 
 
-@contextmanager
-def little_memory():
-    tracemalloc.start()
-    try:
-        yield
-        assert tracemalloc.get_traced_memory()[1] < 10_000_000
-    finally:
-        tracemalloc.stop()
-
-
 @pytest.mark.parametrize("suffix", ["jsonl", "txt", "json", "csv", "pdf"])
 def test_endless_files_are_read_in_bounded_memory(suffix, short):
-    with little_memory():
+    with memory_below(10_000_000):
         found = stories_in(io.BufferedReader(Endless()), f"stories.{suffix}")
         assert next(found).problem is not None
         # JSON Lines could have another line, so the rest of this one is read, and dropped.
@@ -187,7 +175,7 @@ def test_compressed_rows_are_bounded(suffix, tmp_path, short):
         file.write(b"story_id,sentence,label\n" if suffix == "csv" else b'"')
         for _ in range(20):
             file.write(b" " * 1_000_000)
-    with little_memory(), pytest.raises(RowError, match="of more than [12]0,000 bytes"):
+    with memory_below(10_000_000), pytest.raises(RowError, match="of more than [12]0,000 bytes"):
         list(read_records(str(path)))
 
 

@@ -3,7 +3,6 @@ what an uninterrupted run writes."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from support.command import run
 from support.models import SENTENCES
 from support.processes import killed_at
 from support.recognizers import save_pipeline
+from support.rows import write_rows
 
 CASES = [
     "score",
@@ -33,22 +33,17 @@ STORIES = [row["story"] for row in corpus_rows("stories")["validation"]][:3]
 LONG = [f"{sentence} ({number})" for number, sentence in enumerate(SENTENCES * 3)][:24]
 
 
-def write(path: Path, rows: list[dict]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory, bert_folder) -> Iterator[dict[str, list[object]]]:
     """The arguments of each command, but for its output."""
     folder = tmp_path_factory.mktemp("inputs")
-    stories = write(folder / "stories.jsonl", [{"text": " ".join(story)} for story in STORIES])
+    stories = write_rows(folder / "stories.jsonl", [{"text": " ".join(story)} for story in STORIES])
     works = [
         {"id": str(n), "story": LONG, "twins": [[f"{n} {sentence}" for sentence in LONG]]}
         for n in range(3)
     ]
     labels = [0, 1, 0, 1, 0]
-    judged = write(folder / "judged.jsonl", [{"story": s, "labels": labels} for s in STORIES])
+    judged = write_rows(folder / "judged.jsonl", [{"story": s, "labels": labels} for s in STORIES])
     rows = [{"story": ["Anna hid in Moscow."], "twin": ["Anna fled to Moscow."]}] * 3
     tale = folder / "tale.txt"
     tale.write_text("\n\n".join(f"Chapter {n}\n\n{' '.join(LONG)}" for n in range(1, 4)))
@@ -62,9 +57,14 @@ def inputs(tmp_path_factory, bert_folder) -> Iterator[dict[str, list[object]]]:
             "book": ["book", tale, *encoder, *once],
             "corpus": ["corpus", stories, *encoder, "--shard-rows", "2", *once],
             "evaluate": ["evaluate", judged, *encoder, "--operations", "summarization", "--quiet"],
-            "make align": ["make", "align", write(folder / "works.jsonl", works)]
+            "make align": ["make", "align", write_rows(folder / "works.jsonl", works)]
             + ["--encoder", bert_folder, "--device", "cpu", "--min-window", "1", "--quiet"],
-            "make entities": ["make", "entities", write(folder / "rows.jsonl", rows), "--quiet"]
+            "make entities": [
+                "make",
+                "entities",
+                write_rows(folder / "rows.jsonl", rows),
+                "--quiet",
+            ]
             + ["--pipeline", str(save_pipeline(folder / "pipeline"))],
             "make twins": ["make", "twins", stories, *server],
             "make judgments": ["make", "judgments", stories, "--samples", "2", *server],

@@ -13,6 +13,7 @@ from datasets import Dataset, disable_progress_bars, load_dataset
 from narrative_twins import StorySalience, score_stories
 
 from support.command import run
+from support.rows import write_rows
 
 disable_progress_bars()
 
@@ -28,17 +29,12 @@ def stories(count, word="miles"):
     return [{"id": f"s{n}", "text": f"Nadia ran {n} {word}. It rained."} for n in range(count)]
 
 
-def write(path, rows):
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 def rows_of(folder):
     return pyarrow.parquet.read_table(folder).to_pylist()
 
 
 def test_rows_are_the_results_of_the_engine(corpus, bert_folder, tmp_path):
-    write(tmp_path / "in.jsonl", stories(5))
+    write_rows(tmp_path / "in.jsonl", stories(5))
     command = partial(corpus, "in.jsonl", "-o", "out", "--shard-rows", 3)
     summary = "narrative-twins: 5 stories in 2 shards in out ({} new)\n"
     assert command() == (0, "", summary.format(5))
@@ -60,11 +56,11 @@ def test_rows_are_the_results_of_the_engine(corpus, bert_folder, tmp_path):
 
 def test_files_of_all_kinds(corpus, tmp_path):
     """Each once, by its first name; patterns; a column."""
-    write(tmp_path / "many" / "b.jsonl", stories(2))
+    write_rows(tmp_path / "many" / "b.jsonl", stories(2))
     Dataset.from_list(stories(3, "feet")).to_parquet(tmp_path / "many" / "a.parquet")
     (tmp_path / "many" / "c.csv").write_text("id,plot\nx,Nadia ran. It rained.\n")
     (tmp_path / "tale.txt").write_text("The mill burned. Nobody knew.")
-    write(tmp_path / "deep" / "x.jsonl", stories(1))
+    write_rows(tmp_path / "deep" / "x.jsonl", stories(1))
     files = ["many", "tale.txt", "d*p/*.jsonl", "tale.txt", tmp_path / "tale.txt"]
     done = corpus(*files, "--column", "plot", "-o", "out")
     assert done.code == 1 and "8 stories in 1 shard" in done.err
@@ -100,14 +96,14 @@ def test_stories_that_can_not_be_scored_are_rows_with_errors(corpus, tmp_path):
 
 
 def test_files_that_can_not_be_read_are_reported_and_read_later(corpus, tmp_path):
-    write(tmp_path / "a.jsonl", stories(2))
+    write_rows(tmp_path / "a.jsonl", stories(2))
     (tmp_path / "b.parquet").write_bytes(b"PAR1 torn")
     command = partial(corpus, "a.jsonl", "b.parquet", "c.jsonl", "-o", "out")
     done = command()
     assert done.code == 1
     assert "b.parquet: can't be read as parquet" in done.err and "c.jsonl: can't be" in done.err
     Dataset.from_list(stories(3)).to_parquet(tmp_path / "b.parquet")
-    write(tmp_path / "c.jsonl", stories(1))
+    write_rows(tmp_path / "c.jsonl", stories(1))
     summary = "narrative-twins: 6 stories in 2 shards in out (4 new)\n"
     assert command() == (0, "", summary)
 
@@ -132,15 +128,15 @@ def test_standard_input_and_jobs(corpus, tmp_path):
     ],
 )
 def test_options_that_are_refused(corpus, tmp_path, options, problem):
-    write(tmp_path / "in.jsonl", stories(1))
-    write(tmp_path / "many" / "in.jsonl", stories(1))
-    write(tmp_path / "out" / "scores-00000.parquet", [])
+    write_rows(tmp_path / "in.jsonl", stories(1))
+    write_rows(tmp_path / "many" / "in.jsonl", stories(1))
+    write_rows(tmp_path / "out" / "scores-00000.parquet", [])
     done = corpus(*options)
     assert done.code == 2 and problem in done.err
 
 
 def test_a_rerun_with_other_options_is_refused(corpus, tmp_path):
-    write(tmp_path / "in.jsonl", stories(3))
+    write_rows(tmp_path / "in.jsonl", stories(3))
     assert corpus("in.jsonl", "-o", "out").code == 0
     done = corpus("in.jsonl", "-o", "out", "--windows", "2")
     assert done.code == 2 and 'windows "auto" (now 2)' in done.err
@@ -154,8 +150,10 @@ def test_a_rerun_with_other_options_is_refused(corpus, tmp_path):
 
 def test_data_sets_on_the_hub_are_streamed(hub, corpus, tmp_path):
     source = tmp_path / "source"
-    write(source / "train.jsonl", [{"id": row["id"], "body": row["text"]} for row in stories(5)])
-    write(source / "test.jsonl", [{"id": "t", "body": "The mill burned. Nobody knew."}])
+    write_rows(
+        source / "train.jsonl", [{"id": row["id"], "body": row["text"]} for row in stories(5)]
+    )
+    write_rows(source / "test.jsonl", [{"id": "t", "body": "The mill burned. Nobody knew."}])
     hub.put("datasets", "somebody/stories", source)
     names = ["somebody/stories", "hf://datasets/somebody/stories/test.jsonl"]
     done = corpus(*names, "--column", "body", "--out", "out")

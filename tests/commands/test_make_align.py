@@ -22,6 +22,7 @@ from narrative_twins.training.batches import checked_rows
 
 from support.command import run
 from support.models import SENTENCES, small
+from support.rows import read_rows, write_rows
 
 disable_progress_bars()
 
@@ -44,18 +45,9 @@ WORKS = [
 ]
 
 
-def write(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def rows_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 @pytest.fixture
 def works(tmp_path):
-    return write(tmp_path / "works.jsonl", WORKS)
+    return write_rows(tmp_path / "works.jsonl", WORKS)
 
 
 @pytest.fixture
@@ -81,7 +73,7 @@ def test_with_the_default_encoder(works, tmp_path):
         "twins.jsonl, with its card twins.card.md and its facts twins.facts.yaml",
     ):
         assert words in done.out
-    rows = rows_of(tmp_path / "twins.jsonl")
+    rows = read_rows(tmp_path / "twins.jsonl")
     assert [row["id"] for row in rows] == [f"w{n}" for n in range(5)]
     for row in rows:
         start = len(STORY) - len(row["twin"])
@@ -96,7 +88,7 @@ def test_with_the_pooler_of_bert(align, bert_folder, tmp_path):
     plain = shutil.copytree(bert_folder, tmp_path / "simcse")
     assert not (plain / "modules.json").exists()
     assert align("--encoder", plain, "--pooling", "pooler").code == 0
-    rows = rows_of(tmp_path / "twins.jsonl")
+    rows = read_rows(tmp_path / "twins.jsonl")
     assert "- sentence pooling: pooler\n" in (tmp_path / "twins.facts.yaml").read_text()
     embed, differ = SentenceEmbedder(plain, "cpu", pooling="pooler"), []
     for row in rows:
@@ -136,10 +128,10 @@ def test_rows_train_and_their_card_is_the_pushed_one(align, hub, tmp_path):
 
 def test_resuming_with_works_of_the_same_id_and_story(align, works, tmp_path):
     """Each of them keeps its own row, wherever the run stopped."""
-    write(works, [WORKS[0] | {"twins": [twin]} for twin in (STORY[:2], *TWINS, TWINS[0])])
+    write_rows(works, [WORKS[0] | {"twins": [twin]} for twin in (STORY[:2], *TWINS, TWINS[0])])
     report, out = align().out, tmp_path / "twins.jsonl"
     lines = out.read_bytes().splitlines(keepends=True)
-    assert [row["twin"] for row in rows_of(out)] == [*TWINS, TWINS[0]]
+    assert [row["twin"] for row in read_rows(out)] == [*TWINS, TWINS[0]]
     out.write_bytes(b"".join(lines[:2]))
     assert align("--resume") == (0, report, "")
     assert out.read_bytes() == b"".join(lines)
@@ -169,11 +161,11 @@ def test_what_can_not_be_resumed(align, bert_folder, tmp_path):
 
 def test_changed_and_removed_works(align, works, tmp_path):
     align()
-    write(works, [WORKS[0] | {"twins": [["Another telling."] * 24]}, *WORKS[1:]])
+    write_rows(works, [WORKS[0] | {"twins": [["Another telling."] * 24]}, *WORKS[1:]])
     done = align("--resume")
     assert done.code == 0 and "1 rows of the earlier run are of works or twins" in done.err
-    assert [row["id"] for row in rows_of(tmp_path / "twins.jsonl")].count("w0") == 2
-    write(works, WORKS[-1:])
+    assert [row["id"] for row in read_rows(tmp_path / "twins.jsonl")].count("w0") == 2
+    write_rows(works, WORKS[-1:])
     done = align("--resume")
     assert done.code == 0 and "6 rows of the earlier run" in done.err
     assert "no card" not in done.err and "1  works read" in done.out
@@ -203,7 +195,7 @@ def test_invalid_works_are_reported_and_skipped(align, works, tmp_path, monkeypa
     for number, words in enumerate(bad.values(), start=1):
         assert f"works.jsonl, line {number}: {words}" in done.err
     assert "line 10: work 'w3': can't be aligned" in done.err
-    assert [row["id"] for row in rows_of(tmp_path / "twins.jsonl")] == ["w0", "w1", "w2", "w4"]
+    assert [row["id"] for row in read_rows(tmp_path / "twins.jsonl")] == ["w0", "w1", "w2", "w4"]
 
 
 def test_filters(align, tmp_path):
@@ -215,7 +207,7 @@ def test_filters(align, tmp_path):
     assert done.code == 1 and "6 windows for stories of 5 sentences" in done.err
     for limit, kept in (("de=0.7", False), ("0.5,fr=1", True)):
         assert align("--max-similarity", limit, "--max-difference", 0).code == 0
-        ids = [row["id"] for row in rows_of(tmp_path / "twins.jsonl")]
+        ids = [row["id"] for row in read_rows(tmp_path / "twins.jsonl")]
         assert ("translated" in ids) == kept
     assert parse_similarities("fr=0.7") == {**MAX_SIMILARITY, "fr": 0.7}
     assert parse_similarities("0.5, fr=0.7") == {OTHER_LANGUAGES: 0.5, "fr": 0.7}
@@ -242,9 +234,9 @@ def test_anonymized_twins(align, works, tmp_path):
         "en_translated_summaries": {"de": {"text": " ".join(STORY[1:])}},
         "anonymized": {"en": " ".join(["Bea ran.", *STORY[1:]]), "de": " ".join(twin)},
     }
-    write(works, [document])
+    write_rows(works, [document])
     assert align("--anonymized", "--max-difference", "5").code == 0
-    (row,) = rows_of(tmp_path / "twins.jsonl")
+    (row,) = read_rows(tmp_path / "twins.jsonl")
     assert "Nadia" in " ".join(row["story"][0]) and "Bea" not in str(row["story"])
     assert "Ada" in " ".join(row["twin"]) and "Nadia" not in " ".join(row["twin"])
     words = "names of 'Tell me again!' replaced: in the twins only"

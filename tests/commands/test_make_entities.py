@@ -16,6 +16,7 @@ from narrative_twins.making.substitution import EntitySubstitution
 
 from support.command import run
 from support.recognizers import recognizer, save_pipeline
+from support.rows import read_rows, write_rows
 
 spacy = pytest.importorskip(
     "spacy", reason="spaCy is not installed: pip install narrative_twins[entities]"
@@ -50,18 +51,9 @@ def pipelines_are_loaded_once(monkeypatch):
     monkeypatch.setattr(spacy, "load", load_once)
 
 
-def write(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def rows_of(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
-
-
 @pytest.fixture
 def twins(tmp_path) -> Path:
-    return write(tmp_path / "twins.jsonl", ROWS)
+    return write_rows(tmp_path / "twins.jsonl", ROWS)
 
 
 @pytest.fixture
@@ -75,7 +67,7 @@ def test_names_of_twins_are_replaced(entities, twins, tmp_path):
     done = entities()
     message = f"narrative-twins: replaced in 3 rows (1 without any): {COUNTS}\n"
     assert done == (0, "", message)
-    a, b, c = rows_of(tmp_path / "out.jsonl")
+    a, b, c = read_rows(tmp_path / "out.jsonl")
     name = a["twin"][0].removesuffix(" fled to Location A.")
     assert name.istitle() and name != "Karenina"
     assert a == ROWS[0] | {"twin": [f"{name} fled to Location A."]}
@@ -99,7 +91,7 @@ def test_names_of_twins_are_replaced(entities, twins, tmp_path):
 
 def test_same_names_in_all_texts(entities, tmp_path):
     assert entities("--same-names").code == 0
-    a, b, c = rows_of(tmp_path / "out.jsonl")
+    a, b, c = read_rows(tmp_path / "out.jsonl")
     name = a["story"][0].removesuffix(" ran.")
     assert name.istitle()
     assert a["story"][1] == "She hid in Location A."
@@ -113,16 +105,16 @@ def test_same_names_in_all_texts(entities, tmp_path):
 
 
 def test_rows_without_twins_or_names_are_reported(entities, twins):
-    write(twins, [{"story": ["Anna ran."]}, ROWS[0]])
+    write_rows(twins, [{"story": ["Anna ran."]}, ROWS[0]])
     assert "1 of 2 rows have no twin, so no names are replaced there" in entities().err
     assert "no twin" not in entities("--same-names").err
-    write(twins, ROWS[1:2])
+    write_rows(twins, ROWS[1:2])
     assert "entities 0; does the pipeline recognize entities?\n" in entities().err
 
 
 def test_locale_of_names(entities, tmp_path):
     assert entities("--names", "de_DE", "--seed", 1).code == 0
-    name = rows_of(tmp_path / "out.jsonl")[0]["twin"][0].removesuffix(" fled to Location A.")
+    name = read_rows(tmp_path / "out.jsonl")[0]["twin"][0].removesuffix(" fled to Location A.")
     assert name in read_names("de_DE")
 
 
@@ -144,7 +136,7 @@ def test_what_can_not_be_resumed(entities, tmp_path):
 
 def test_rows_are_processed_in_batches(entities, twins, tmp_path, monkeypatch):
     rows = [{"id": number, "story": ["Anna ran."], "twin": ["Anna fled."]} for number in range(70)]
-    write(twins, rows)
+    write_rows(twins, rows)
     sizes, real = [], spacy.language.Language.pipe
 
     def pipe(self, texts, *arguments, **options):
@@ -156,7 +148,7 @@ def test_rows_are_processed_in_batches(entities, twins, tmp_path, monkeypatch):
     assert entities().code == 0
     assert sizes[-3:] == [64, 64, 12], "the texts of 32, 32 and 6 rows"
     single = EntitySubstitution(recognizer())
-    assert rows_of(tmp_path / "out.jsonl") == [single(row, str(row["id"])).row for row in rows]
+    assert read_rows(tmp_path / "out.jsonl") == [single(row, str(row["id"])).row for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +166,7 @@ def test_rows_that_can_not_be_processed(entities, twins, tmp_path, line, problem
     done = entities()
     assert done.code == 1 and "line 4, id '" in done.err and problem in done.err
     part = tmp_path / "out.jsonl.part"
-    assert (len(rows_of(part)) if part.exists() else None) == kept
+    assert (len(read_rows(part)) if part.exists() else None) == kept
 
 
 def test_invalid_options(entities, monkeypatch):

@@ -23,6 +23,7 @@ from narrative_twins.evaluation.metrics import partial_spearman
 
 from support.models import encoder_of
 from support.naive_metrics import naive_auc, naive_mean, naive_points, naive_spearman, naive_votes
+from support.rows import write_rows
 
 
 def story(text):
@@ -52,18 +53,13 @@ def few_resamples(monkeypatch):
         monkeypatch.setattr(comparison, name, partial(getattr(significance, name), resamples=200))
 
 
-def write_rows(path, rows) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
 @pytest.fixture
 def votes(tmp_path) -> str:
     rows = [
         {"id": f"S{i}", "story": sentences, "choices": choices}
         for i, (sentences, choices) in enumerate(STORIES)
     ]
-    return write_rows(tmp_path / "votes.jsonl", rows)
+    return str(write_rows(tmp_path / "votes.jsonl", rows))
 
 
 FILMS = {"Kites": [1, 3, 4, 6, 9], "Salt": [0, 1, 5, 7, 8], "Wool": [2, 3, 5, 9, 9]}
@@ -171,7 +167,7 @@ def test_second_annotators_are_the_row_people(votes, tmp_path):
     chosen = [[5, 5, 1], [2, 5, 5], [3, 4, 4]]
     second = list(zip(SENTENCES, chosen, strict=False))
     rows = [{"story": sentences, "choices": choices} for sentences, choices in second]
-    again = write_rows(tmp_path / "again.jsonl", rows)
+    again = str(write_rows(tmp_path / "again.jsonl", rows))
     found = evaluate({}, votes, baselines=(), second=again)
     row = found.row("votes", "people, second group")
     scored = [{"people": labels} for labels in counts(second)]
@@ -207,7 +203,7 @@ def test_both_metrics_of_the_second_group_are_over_the_same_stories(votes, tmp_p
     # In the first story everybody chose another sentence: its AUC is defined, its Spearman is not.
     chosen = [[1, 2, 3, 4, 5], [2, 5, 5], [3, 4, 4]]
     rows = [{"story": s, "choices": c} for s, c in zip(SENTENCES, chosen, strict=False)]
-    again = write_rows(tmp_path / "again.jsonl", rows)
+    again = str(write_rows(tmp_path / "again.jsonl", rows))
     row = evaluate({}, votes, baselines=(), second=again).row("votes", "people, second group")
     assert row.counted("spearman") == row.counted("auc") == 2
     scored = [{"people": labels} for labels in counts(zip(SENTENCES[1:3], chosen[1:], strict=True))]
@@ -237,7 +233,7 @@ def test_results_of_other_scorers(votes, tmp_path):
         for sentences, labels in zip(SENTENCES[:4], counts(STORIES), strict=False)
     ]
     file = tmp_path / "prompted.jsonl"
-    results = {"model": write_rows(file, lines)}
+    results = {"model": str(write_rows(file, lines))}
     row = evaluate({}, votes, baselines=(), results=results).row("votes", "model prompted_choice")
     assert row.mean("auc") == 1.0 and row.counted("auc") == 4
     for content, problem in [

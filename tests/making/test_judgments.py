@@ -24,6 +24,7 @@ from narrative_twins.making.judgments import make_judgments
 
 from support.chat_server import Model, completion, model_answer, prompt_of, serving
 from support.command import run
+from support.rows import read_rows, write_rows
 from support.twins_batches import model_of
 
 LONG = [f"In {year} the mill burned." for year in range(1900, 1912)]
@@ -35,14 +36,10 @@ STORIES = [
 ]
 
 
-def read(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 @pytest.fixture
 def command(tmp_path):
     """Runs the command on the stories, to `o.jsonl`."""
-    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in STORIES))
+    write_rows(tmp_path / "s.jsonl", STORIES)
 
     def call(model: Model, *more: object, source="s.jsonl", out="o.jsonl"):
         options = ["--out", out, "--server", model.address, "--model", "tiny", "--quiet"]
@@ -84,7 +81,7 @@ def test_votes_of_the_model_are_rows_that_load_and_train(style, requests, how, t
         server = Server(model.address, "tiny", temperature=0.5)
         made = make_judgments(STORIES, server, out, style=style, language="de")
         assert len(model.bodies) == requests
-    rows = read(out)
+    rows = read_rows(out)
     assert rows == made.rows and made.rejects == []
     assert [row.get("id") for row in rows] == ["A", None, 7, "B"]
     assert rows[0]["story"] == ["Ada lost the ring.", "She cried all night.", "A fox found it."]
@@ -143,8 +140,8 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(command, tmp
     shares = partial(command, model := Model(stubborn), "--style", "shares", "--attempts")
     with serving(model):
         done = shares(2)
-        assert done.code == 1 and [row["id"] for row in read(tmp_path / "o.jsonl")] == [7, "B"]
-        one, other = rejects = read(tmp_path / "o.jsonl.rejects")
+        assert done.code == 1 and [row["id"] for row in read_rows(tmp_path / "o.jsonl")] == [7, "B"]
+        one, other = rejects = read_rows(tmp_path / "o.jsonl.rejects")
         step = "shares, sentences 1 to 3"
         assert (one["id"], one["answer"], one["step"], one["attempts"]) == ("A", nine, step, 2)
         assert one["reason"] == "the votes add up to 9 instead of 10"
@@ -156,10 +153,10 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(command, tmp
         # The rejected stories are the input of another run, and none is left if all have a row.
         model.answer = Model().answer
         assert shares(2, source="o.jsonl.rejects", out="more.jsonl").code == 0
-        made = [row["story"] for row in read(tmp_path / "more.jsonl")]
+        made = [row["story"] for row in read_rows(tmp_path / "more.jsonl")]
         assert made == [reject["story"] for reject in rejects]
         assert shares(3).code == 0
-    assert len(read(tmp_path / "o.jsonl")) == 4 and not (tmp_path / "o.jsonl.rejects").exists()
+    assert len(read_rows(tmp_path / "o.jsonl")) == 4 and not (tmp_path / "o.jsonl.rejects").exists()
 
 
 def test_equal_stories_and_windows_share_their_requests(tmp_path):
@@ -190,7 +187,7 @@ def test_invalid_stories_options_and_settings(command, tmp_path):
     (tmp_path / "b.jsonl").write_text('{"story": []}\nnot JSON\n["He ran."]\n')
     with serving(Model()) as model:
         done = command(model, source="b.jsonl")
-        assert done.code == 1 and len(read(tmp_path / "o.jsonl")) == 1
+        assert done.code == 1 and len(read_rows(tmp_path / "o.jsonl")) == 1
         assert "b.jsonl, line 1: the story is empty" in done.err
         assert "b.jsonl, line 2: is not valid JSON" in done.err
         requests = len(model.bodies)

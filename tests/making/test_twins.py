@@ -20,6 +20,7 @@ from narrative_twins.making.recipes import COLUMNS
 from support.chat_server import Model, completion, model_answer, prompt_of, rng, sentence, serving
 from support.command import run
 from support.processes import LIMIT
+from support.rows import read_rows, write_rows
 
 KEY = "sk-very-secret-0123456789"
 
@@ -38,23 +39,13 @@ def stories(count: int, sentences: int = 5) -> list[list[str]]:
     ]
 
 
-def write(path: Path, rows: list) -> str:
-    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    path.write_text("".join(lines), encoding="utf-8")
-    return str(path)
-
-
-def read(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 @pytest.fixture
 def make(tmp_path):
     """Runs the command on stories or a file, with options, to `o.jsonl`."""
 
     def call(model: Model, source, *more: object, out: str = "o.jsonl"):
         if not isinstance(source, str):
-            source = write(tmp_path / "s.jsonl", source)
+            source = str(write_rows(tmp_path / "s.jsonl", source))
         options = ["--out", out, "--server", model.address, "--model", "tiny", "--quiet"]
         return run("make", "twins", source, *options, *more, cwd=tmp_path)
 
@@ -80,7 +71,7 @@ def test_rows_load(make, tmp_path):
     (tmp_path / "s.jsonl").unlink()
     loaded = load_story_twins(tmp_path, "train", cache_dir=str(tmp_path / "cache"))
     assert loaded["id"][:] == [f"S-{number}" for number in range(6)]
-    for row, text in zip(read(tmp_path / "o.jsonl"), texts, strict=True):
+    for row, text in zip(read_rows(tmp_path / "o.jsonl"), texts, strict=True):
         assert sorted(row) == ["id", "negative", "negative_twin", "story", "twin"]
         hero = text[0].split()[0]
         assert all(line.startswith(f"{hero} ") for line in (*row["twin"], *row["negative_twin"]))
@@ -120,7 +111,7 @@ def test_interruption_loses_no_answers(make, tmp_path):
         assert "interrupted; the answers so far are saved" in done.err
         assert not (tmp_path / "o.jsonl").exists()
         asked = len(model.bodies)
-        assert len(read(tmp_path / "o.jsonl.answers.part")) == asked < 15
+        assert len(read_rows(tmp_path / "o.jsonl.answers.part")) == asked < 15
         model.slow = 0
         done = make(model, stories(3), "--dry-run")
         assert f"3 stories, {asked} saved answers; {15 - asked} questions to ask" in done.out
@@ -153,8 +144,8 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(make, tmp_pa
     with serving(Model(stubborn)) as model:
         done = make(model, texts, "--attempts=2")
         assert done.code == 1 and "2 rows; 4 stories rejected" in done.err
-        assert [row["story"] for row in read(out)] == [texts[0], texts[4]]
-        rejects = read(tmp_path / "o.jsonl.rejects")
+        assert [row["story"] for row in read_rows(out)] == [texts[0], texts[4]]
+        rejects = read_rows(tmp_path / "o.jsonl.rejects")
         found = [
             (texts.index(one["story"]), one["step"], one["attempts"], one["reason"].split(":")[0])
             for one in rejects
@@ -171,18 +162,18 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(make, tmp_pa
         before = len(model.bodies)
         assert make(model, texts, "--attempts=3").code == 1
         assert len(model.bodies) - before == 4
-        rejected = write(tmp_path / "rejected.jsonl", rejects)
+        rejected = str(write_rows(tmp_path / "rejected.jsonl", rejects))
         model.answer = Model().answer
         # With another threshold, saved answers that are valid now are not requested again.
         before = dict(model.asked)
         assert make(model, texts, "--attempts=4", "--distractor-overlap=0").code == 0
         assert not (tmp_path / "o.jsonl.rejects").exists()
-        assert [row["story"] for row in read(out)] == texts
+        assert [row["story"] for row in read_rows(out)] == texts
         again = {asked[0] for asked, count in before.items() if count < model.asked[asked]}
         assert all("Hero3 " in prompt for prompt in again), "only the refused request is repeated"
         # The rejected stories are the input of another run.
         assert make(model, rejected, out="more.jsonl").code == 0
-    more = read(tmp_path / "more.jsonl")
+    more = read_rows(tmp_path / "more.jsonl")
     assert [row["story"] for row in more] == [reject["story"] for reject in rejects]
     assert all(set(row) <= {"id", "story", *COLUMNS} for row in more)
 
@@ -193,7 +184,7 @@ def test_equal_stories_share_their_requests(make, tmp_path):
     with serving(Model()) as model:
         assert make(model, rows, "--columns", "negative, twin").code == 0
         assert len(model.bodies) == 6
-    made = read(tmp_path / "o.jsonl")
+    made = read_rows(tmp_path / "o.jsonl")
     assert [row["id"] for row in made] == [0, 1, 2]
     assert made[0]["twin"] == made[2]["twin"] != made[1]["twin"]
     assert list(made[0]) == ["id", "story", "twin", "negative"]
@@ -216,7 +207,7 @@ def test_synopses(make, tmp_path):
         )
         more = "--recipe=synopses", "--attempts=1", "--seed=1"
         assert make(model, [row, without_twin], *more).code == 1
-    (made,) = read(tmp_path / "o.jsonl")
+    (made,) = read_rows(tmp_path / "o.jsonl")
     assert (made["id"], made["note"], made["twin"]) == ("a", 1, ["a"])
     assert [len(section) for section in made["negative"]] == [2] * 5
     loaded = load_window_twins(str(tmp_path / "o.jsonl"), min_window=1, cache_dir=str(tmp_path))
@@ -246,7 +237,7 @@ def test_stories_that_are_not_asked_about(make, tmp_path):
         "story is empty",
     ):
         assert problem in done.err
-    long, large = read(tmp_path / "o.jsonl.rejects")
+    long, large = read_rows(tmp_path / "o.jsonl.rejects")
     assert long["reason"] == "41 sentences; the recipe for short stories takes at most 40"
     assert large["reason"].startswith("the answer would have about 50,0")
     assert "limit of 4,000; increase max_tokens" in large["reason"]
@@ -280,7 +271,7 @@ def test_errors_before_requests(make, tmp_path):
             done = make(model, stories(1), *options)
             assert done.code == code and problem in done.err
         # The rejected stories of the earlier run would be overwritten.
-        done = make(model, write(tmp_path / "o.jsonl.rejects", stories(1)))
+        done = make(model, str(write_rows(tmp_path / "o.jsonl.rejects", stories(1))))
         assert done.code == 2 and "o.jsonl.rejects is read" in done.err
         (tmp_path / "o.jsonl.rejects").unlink()
         for name in ("o.jsonl.rejects", "o.facts.yaml", "o.card.md"):

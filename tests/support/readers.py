@@ -12,12 +12,24 @@ import io
 import shutil
 import sys
 import tempfile
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 GOOD = b'{"text": "Nadia ran. It rained."}\n'
 GOOD_ROW = b"Nadia ran. It rained.\n"
+
+
+@contextmanager
+def memory_below(limit: int) -> Iterator[None]:
+    """Checks how many bytes of memory a block takes at most."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < limit
+    finally:
+        tracemalloc.stop()
 
 
 @contextmanager

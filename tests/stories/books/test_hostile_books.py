@@ -12,7 +12,6 @@ import resource
 import socket
 import struct
 import sys
-import tracemalloc
 import zipfile
 
 import pytest
@@ -29,6 +28,7 @@ from narrative_twins.stories.books.reading import book_of, read_book
 
 from support.books import WRITERS, WrittenChapter, archive, docx, epub, word_paragraph, xhtml
 from support.command import run
+from support.readers import memory_below
 
 CHAPTER = xhtml("<h2>Chapter 1</h2><p>It rained.</p>")
 GOOD = epub({"c.xhtml": CHAPTER})
@@ -42,16 +42,6 @@ def problem_of(data: bytes, name: str = "book.epub") -> str:
     return str(caught.value)
 
 
-def peak(action) -> int:
-    """The bytes of memory that an action takes at most."""
-    tracemalloc.start()
-    try:
-        action()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 def test_size_of_files(tmp_path, monkeypatch):
     monkeypatch.setattr(books, "MAX_FILE", 400)
     monkeypatch.setattr(books, "MAX_TEXT", 200)
@@ -61,11 +51,10 @@ def test_size_of_files(tmp_path, monkeypatch):
         with pytest.raises(StoryError, match=f"{name}: has more than {limit} bytes; divide it"):
             read_book(tmp_path / name)
 
-    def read() -> None:
-        with pytest.raises(StoryError, match="/dev/zero: has more than 200 bytes"):
-            read_book("/dev/zero")
-
-    assert peak(read) < 1_000_000, "a file without end is not read to its end"
+    # A file without end is not read to its end.
+    problem = "/dev/zero: has more than 200 bytes"
+    with memory_below(1_000_000), pytest.raises(StoryError, match=problem):
+        read_book("/dev/zero")
 
 
 def test_bombs_are_counted_while_they_are_unpacked(monkeypatch):
@@ -73,13 +62,15 @@ def test_bombs_are_counted_while_they_are_unpacked(monkeypatch):
     size = 20_000_000
     bomb = epub({"c.xhtml": b" " * size})
     assert len(bomb) < 100_000
-    assert peak(lambda: problem_of(bomb)) < 10_000_000
+    with memory_below(10_000_000):
+        found = problem_of(bomb)
     problem = "is too large: its file OEBPS/c.xhtml has more than 100,000 bytes unpacked; divide it"
-    assert problem_of(bomb).startswith(problem)
+    assert found.startswith(problem)
     # Sizes in headers are not believed.
     sizes = struct.pack("<L", len(CHAPTER.encode())), struct.pack("<L", 4_000_000_000)
     lying = epub({"c.xhtml": CHAPTER}).replace(*sizes)
-    assert peak(lambda: book_of("book.epub", lying)) < 10_000_000
+    with memory_below(10_000_000):
+        book_of("book.epub", lying)
 
 
 def test_size_of_all_files_together(monkeypatch):
