@@ -6,9 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
-import threading
 from contextlib import contextmanager
 
 import pytest
@@ -26,7 +24,8 @@ from narrative_twins.commands.cli import main
 from narrative_twins.data import RowError, load_story_salience
 from narrative_twins.files import AtomicFile, ResumableFile, ResumeError, complete_lines
 
-from support.processes import COMMAND, LIMIT, started, wait_until
+from support.processes import COMMAND, LIMIT, started
+from support.raw_server import served
 
 TEXTS = {
     "kite": ["Nadia made a kite.", "The wind took it.", "A letter came from an island."],
@@ -210,28 +209,20 @@ def test_files_of_answers_that_do_not_fit(tmp_path):
 
 
 @pytest.fixture
-def served(tmp_path):
+def client(tmp_path):
     """A client of the served page, and the file of its answers."""
     pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
     import httpx
-    import uvicorn
 
     from narrative_twins.app.server import annotation_application
 
     path = tmp_path / "choices.jsonl"
     with collecting(path) as page:
         app = annotation_application(page.answers, ["stories.example"])
-        config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
-            thread.start()
-            wait_until(lambda: server.started)
-            base = f"http://localhost:{listener.getsockname()[1]}"
+        with served(app) as port:
+            base = f"http://localhost:{port}"
             with httpx.Client(base_url=base, trust_env=False, timeout=LIMIT) as http:
                 yield http, path
-            server.should_exit = True
-            thread.join(LIMIT)
 
 
 def post(http, number, *values, session="abc"):
@@ -253,8 +244,8 @@ BEGIN, ENTER, ANSWER = range(3)
 
 
 @pytest.mark.slow
-def test_an_annotator_in_a_browser(served):
-    http, path = served
+def test_an_annotator_in_a_browser(client):
+    http, path = client
     assert "Practice 1 of 2" in outcome(http, BEGIN, "Ada")
     for practice, following in zip(PRACTICE, ("Practice 2 of 2", "Story 1 of 3"), strict=True):
         assert following in outcome(http, ANSWER, None, None, "", practice.choice)
@@ -270,8 +261,8 @@ def test_an_annotator_in_a_browser(served):
 
 
 @pytest.mark.slow
-def test_the_guard_refuses_all_else(served):
-    http, path = served
+def test_the_guard_refuses_all_else(client):
+    http, path = client
     for values in (
         ["Ada", 5, "It went.", 1],  # the name and the step are kept by the server
         [None, None, "It went.", 0],

@@ -45,8 +45,10 @@ from support.hostile_requests import (
     event,
     file_requests,
 )
+from support.json_values import VALUES
 from support.processes import COMMAND, LIMIT, started, wait_until
-from support.scoring import FixedScores
+from support.raw_server import served
+from support.scoring import FixedScores, assert_same_result
 
 pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
 
@@ -77,23 +79,6 @@ def page(queue):
 @pytest.fixture(scope="module")
 def app(page):
     return application(page, ["0.0.0.0", "stories.example"])
-
-
-@contextlib.contextmanager
-def served(app):
-    """The port at which an application is served."""
-    import uvicorn
-
-    options = {"log_level": "critical", "timeout_graceful_shutdown": 1}
-    config = uvicorn.Config(app, http=connections.BoundedProtocol, ws="none", **options)
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
-        thread.start()
-        wait_until(lambda: server.started)
-        yield listener.getsockname()[1]
-        server.should_exit = True
-        thread.join(LIMIT)
 
 
 @pytest.fixture(scope="module")
@@ -235,13 +220,6 @@ def test_invalid_requests_are_refused(guarded):
     assert len(passed) == before
 
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
 EVENT = {"fn_index": VALUES | st.integers(-1, 9), "data": VALUES, "session_hash": VALUES}
 
 
@@ -327,11 +305,7 @@ def test_the_result_is_that_of_the_library(client, bert_folder):
     found = client.predict(TALE, **options, api_name="/score")
     same = {"operations": ["deletion"], "windows": [2, 2], "approximate": "one-pass"}
     (result,) = score_stories([TALE], bert_folder, **same)
-    expected = result.to_dict()
-    for name, scores in expected.pop("scores").items():
-        assert found["scores"][name] == pytest.approx(scores, abs=1e-5)
-    found.pop("scores")
-    assert found == expected
+    assert_same_result(found, result.to_dict())
 
 
 @pytest.mark.parametrize("approximate", ["one-pass", None])
@@ -470,11 +444,7 @@ def test_plain_http_as_in_the_guide(http, bert_folder):
     assert name == "complete" and all(step == "generating" for step, _ in steps)
     (found,), story = json.loads(data), json.loads(body[2])["data"][0]
     (expected,) = score_stories([story], bert_folder, approximate="one-pass")
-    expected = expected.to_dict()
-    for operation, scores in expected.pop("scores").items():
-        assert found["scores"][operation] == pytest.approx(scores, abs=1e-5)
-    found.pop("scores")
-    assert found == expected
+    assert_same_result(found, expected.to_dict())
     again = http.get(f"{read[1]}/{answer.json()['event_id']}")
     assert (again.status_code, again.text) == (
         404,

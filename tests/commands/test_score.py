@@ -24,6 +24,7 @@ from narrative_twins.salience import engine
 
 from support.command import run
 from support.processes import wait_until
+from support.scoring import assert_same_result
 
 OMAR = (
     "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam."
@@ -67,10 +68,7 @@ def test_data_has_the_results_of_the_engine(score, stories, bert_folder):
     rows = score(stories, "-f", "jsonl").rows
     found = score_stories(map(json.loads, stories.read_text().splitlines()), bert_folder)
     for row, result in zip(rows, found, strict=True):
-        expected = result.to_dict()
-        assert {**row, "scores": None} == {**expected, "scores": None}
-        for name, scores in expected["scores"].items():
-            assert row["scores"][name] == pytest.approx(scores, abs=1e-5)
+        assert_same_result(row, result.to_dict())
     assert json.loads(score(stories, "-f", "json").out) == rows
     done = score(stories, "-f", "csv", "--operations", "summarization,deletion")
     cells = list(csv.DictReader(io.StringIO(done.out)))

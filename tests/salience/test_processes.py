@@ -19,7 +19,7 @@ from narrative_twins.salience.engine import in_processes
 
 from support import tasks
 from support.processes import COMMAND, LIMIT, started, wait_until
-from support.scoring import TALE, FixedScores
+from support.scoring import TALE, FixedScores, assert_same_result
 
 TEXTS = [
     "Nadia ran. It rained.",
@@ -34,16 +34,6 @@ def encoder(bert_folder):
     return StoryEncoder.from_pretrained(
         bert_folder, device="cpu", dtype="float32", context_tokens=60
     )
-
-
-def assert_same(found, expected):
-    """Rows or results are equal but for rounding."""
-    assert len(found) == len(expected) > 0
-    for one, other in zip(found, expected, strict=True):
-        scores, others = one.pop("scores"), other.pop("scores")
-        assert one == other and scores.keys() == others.keys()
-        for name, values in scores.items():
-            assert values == pytest.approx(others[name], abs=1e-6)
 
 
 @pytest.mark.slow
@@ -64,7 +54,9 @@ def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog, w
             rows = [result.to_dict() | {"index": result.index} for result in results]
             found[processes] = rows, list(map(str, errors)), caplog.messages[:], done[-1]
         caplog.clear()
-    assert_same(found[2][0], found[1][0])
+    assert found[1][0]
+    for row, expected in zip(found[2][0], found[1][0], strict=True):
+        assert_same_result(row, expected, 1e-6)
     assert found[2][1:] == found[1][1:]
     assert len(found[2][1]) == 2 and "story 4 (long) is longer than" in found[2][2][0]
 

@@ -8,7 +8,8 @@ COLUMNS = (
     "text sentences windows id title story twin twins negative negative_twin twin_windows"
     " story_windows narrative_twin most_important counts turning_points summaries choices labels"
     " annotations spans highlights data result value start end answer similarity language"
-    " wikidata_id similarities sections synopsis_segmented narrative_negatives"
+    " wikidata_id similarities sections synopsis_segmented narrative_negatives scores type path"
+    " weight_map transformers_weights pooling_mode"
 ).split()
 _LEAVES = (
     st.none()
@@ -27,7 +28,12 @@ def _containers(inner: st.SearchStrategy) -> st.SearchStrategy:
     )
 
 
-VALUES = st.recursive(_LEAVES, _containers, max_leaves=12)
+def values(more: st.SearchStrategy) -> st.SearchStrategy:
+    """Arbitrary JSON values, with more values among the innermost."""
+    return st.recursive(_LEAVES | more, _containers, max_leaves=12)
+
+
+VALUES = values(st.nothing())
 ROWS = st.dictionaries(st.sampled_from(COLUMNS), VALUES, max_size=6)
 
 

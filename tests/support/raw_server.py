@@ -1,10 +1,12 @@
-"""A server that answers with any bytes."""
+"""Servers in this process: one that answers with any bytes, and that of the page."""
 
 from __future__ import annotations
 
 import socket
 import threading
 from contextlib import contextmanager
+
+from support.processes import LIMIT, wait_until
 
 
 @contextmanager
@@ -41,6 +43,25 @@ def raw_server(respond):
     finally:
         closing.set()
         listener.close()
+
+
+@contextmanager
+def served(app):
+    """The port at which an application is served."""
+    import uvicorn
+
+    from narrative_twins.app import connections
+
+    options = {"log_level": "critical", "timeout_graceful_shutdown": 1}
+    config = uvicorn.Config(app, http=connections.BoundedProtocol, ws="none", **options)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        wait_until(lambda: server.started)
+        yield listener.getsockname()[1]
+        server.should_exit = True
+        thread.join(LIMIT)
 
 
 def http(body: bytes, *headers: str, status: str = "200 OK") -> bytes:

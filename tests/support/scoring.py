@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from narrative_twins import Operation, StorySalience, score_stories
 
 TALE = """Nadia found a map under the floor of the old mill. Her brother laughed at it; he said it was a child's toy.
@@ -18,6 +20,15 @@ THREE = [
 def score_story(story, encoder, **options) -> StorySalience:
     (result,) = score_stories([story], encoder, **options)
     return result
+
+
+def assert_same_result(found, expected, tolerance=1e-5):
+    """Plain results are equal but for rounding."""
+    assert found | {"scores": None} == expected | {"scores": None}
+    scores, others = found["scores"] or {}, expected["scores"] or {}
+    assert scores.keys() == others.keys()
+    for name, values in others.items():
+        assert scores[name] == pytest.approx(values, abs=tolerance)
 
 
 class FixedScores(Operation):
