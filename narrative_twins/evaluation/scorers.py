@@ -3,7 +3,6 @@ computed again."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from narrative_twins.llm.chat import Server
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import SCORING_OPTIONS, checked_options
 from narrative_twins.salience.result import StorySalience, saved_scores
+from narrative_twins.stories.reading import stories_in
 from narrative_twins.stories.story import Story
 
 RANDOM_DRAWS = 100
@@ -143,18 +143,15 @@ class ResultsScorer:
         """The scores of each run; see `EncoderScorer.scores`."""
         for path in self.files:
             found: dict[tuple[str, ...], dict[str, list[float]]] = {}
-            with open(path, encoding="utf-8") as file:
-                for number, line in enumerate(file, start=1):
-                    if not line.strip():
-                        continue
+            with open(path, "rb") as file:
+                for where, row, problem in stories_in(file, str(path), "jsonl"):
                     try:
-                        row = json.loads(line)
                         scores = saved_scores(row["scores"], len(row["sentences"]))
                         found[tuple(row["sentences"])] = scores
                     except (ValueError, KeyError, TypeError) as error:
                         raise ValueError(
-                            f"{path}, line {number}, is not a result with 'sentences' and"
-                            f" 'scores': {error}"
+                            f"{where}, is not a result with 'sentences' and 'scores':"
+                            f" {problem or error}"
                         ) from None
             chosen = [found.get(story.sentences, {}) for story in data.stories]
             names = list(dict.fromkeys(name for scores in chosen for name in scores))

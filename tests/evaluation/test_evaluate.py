@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+import tracemalloc
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from narrative_twins.data import RowError
 from narrative_twins.evaluation import comparison, scorers, significance
 from narrative_twins.evaluation.labelled import load_labelled
 from narrative_twins.evaluation.metrics import partial_spearman
+from narrative_twins.stories import reading
 
 from support.models import encoder_of
 from support.naive_metrics import naive_auc, naive_mean, naive_points, naive_spearman, naive_votes
@@ -245,6 +247,19 @@ def test_results_of_other_scorers(votes, tmp_path):
         file.write_text(content)
         with pytest.raises(ValueError, match=problem):
             evaluate({}, votes, baselines=(), results=results)
+
+
+def test_a_line_of_results_that_is_too_long_is_not_read(votes, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "MAX_LINE", 10_000)
+    line = {"sentences": SENTENCES[3], "scores": {"own": [1.0, 2.0, 3.0]}}
+    long = {**line, "text": "x" * 20_000_000}
+    results = {"model": write_rows(tmp_path / "results.jsonl", [line, long])}
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="line 2, is not a result .* of more than 10,000 bytes"):
+        evaluate({}, votes, baselines=(), results=results)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000_000
 
 
 @pytest.mark.slow
