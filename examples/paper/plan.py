@@ -16,8 +16,8 @@ import yaml
 from narrative_twins import OPERATIONS
 from narrative_twins.baselines.scorers import BASELINES
 from narrative_twins.baselines.styles import STYLES
+from narrative_twins.data.sources import CORPORA
 from narrative_twins.evaluation.comparison import PEOPLE
-from narrative_twins.evaluation.labelled import CORPORA
 from narrative_twins.evaluation.metrics import METRICS
 
 LAYOUTS = ("wide", "sections", "list")

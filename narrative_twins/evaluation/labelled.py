@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +13,10 @@ from narrative_twins.data.labels import story_salience
 from narrative_twins.data.loading import load_story_salience, load_turning_points, load_window_twins
 from narrative_twins.data.records import read_records
 from narrative_twins.data.rows import STORY_NAMES, Cleaning, find_column, is_nested
-from narrative_twins.data.sources import JUDGED_CORPORA, DataSource, corpus_files, source_files
-from narrative_twins.stories.reading import story_digest
+from narrative_twins.data.sources import CORPORA, DataSource, corpus_files, source_files
+from narrative_twins.files import digest
 from narrative_twins.stories.story import Story
 
-CORPORA = (*JUDGED_CORPORA, "synopses")
-"""The corpora of the package, by name."""
 _CONTENT = (*STORY_NAMES, "sentences", "text", "data")
 """Columns with the text of a story; `data` is of Label Studio."""
 
@@ -59,10 +56,7 @@ class LabelledStories:
     @property
     def digest(self) -> str:
         """A digest of the stories and their windows, by which saved scores are recognized."""
-        digest = hashlib.sha256()
-        for story in self.stories:
-            digest.update(story_digest(None, story.sentences, story.windows).encode())
-        return digest.hexdigest()[:12]
+        return digest([[story.sentences, story.windows] for story in self.stories])[:12]
 
 
 def load_labelled(

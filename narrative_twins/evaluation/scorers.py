@@ -20,7 +20,7 @@ from narrative_twins.evaluation.labelled import LabelledStories
 from narrative_twins.files import ResumableFile, digest
 from narrative_twins.llm.chat import Server
 from narrative_twins.salience.engine import score_stories
-from narrative_twins.salience.options import SCORING_OPTIONS, checked_options
+from narrative_twins.salience.options import checked_options, score_settings
 from narrative_twins.salience.result import StorySalience, saved_scores
 from narrative_twins.stories.reading import stories_in
 from narrative_twins.stories.story import Story
@@ -72,12 +72,7 @@ class EncoderScorer:
         options: Any = checked_options(self.scoring)
         options["on_truncation"] = self.scoring.get("on_truncation", "ignore")
         options["progress"] = progress
-        settings = {
-            name: value
-            for name, value in self.scoring.items()
-            if SCORING_OPTIONS[name].affects_scores
-        }
-        settings["operations"] = [operation.name for operation in options["operations"]]
+        settings = score_settings(options)
         settings["precision"] = str(self.loading.get("dtype", "auto"))
         for encoder in self.encoders:
             run = "default" if encoder is None else None

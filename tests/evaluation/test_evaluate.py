@@ -304,7 +304,12 @@ def test_saved_scores_are_not_computed_again(votes, bert_folder, tmp_path, monke
 def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
     out = tmp_path / "out"
     found = evaluate(
-        {"tiny": bert_folder}, [votes, films], out, operations=["deletion"], baselines=["lead"]
+        {"tiny": bert_folder},
+        [votes, films],
+        out,
+        operations=["deletion"],
+        baselines=["lead"],
+        splitter=story,
     )
     saved = json.loads((out / "results.json").read_text())
     assert saved == json.loads(json.dumps(found.to_dict()))
