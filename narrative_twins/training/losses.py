@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from sentence_transformers.base.losses.gradcache import CachedLossMixin, RandContext
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-from sentence_transformers.util import all_gather_with_grad, cos_sim, get_rank
+from sentence_transformers.util import all_gather_with_grad, cos_sim, get_rank, get_world_size
 from torch import Tensor
 
 from narrative_twins.data.sources import NARRATIVE_TWINS
@@ -274,7 +274,7 @@ class NarrativeTwinsLoss(WindowLoss):
         # Similarities and softmax are computed in float32, also under mixed precision.
         with torch.autocast(vectors.device.type, enabled=False):
             groups = self._groups(vectors, layout)
-            if self.gather_across_devices and process_count() > 1:
+            if self.gather_across_devices and get_world_size() > 1:
                 groups = [_Group(*map(gather_rows, group)) for group in groups]
             if not len(groups[0].a):
                 raise ValueError(
@@ -313,7 +313,7 @@ class NarrativeTwinsLoss(WindowLoss):
         else:
             a = torch.cat([stories, distractors])
             pairs = [(a, torch.cat([twins, distractor_twins]), lone)]
-        rows = row * process_count() + get_rank()
+        rows = row * get_world_size() + get_rank()
 
         def windows(texts: Tensor, kept: Tensor, pair: Tensor) -> Tensor:
             """The kept windows of texts, each followed by the numbers of its row, of its pair and
@@ -325,7 +325,7 @@ class NarrativeTwinsLoss(WindowLoss):
         groups = []
         for a, b, negatives in pairs:
             both = present[a] & present[b]
-            numbers = torch.arange(len(a), device=a.device) * process_count() + get_rank()
+            numbers = torch.arange(len(a), device=a.device) * get_world_size() + get_rank()
             no_pair = torch.full_like(negatives, -1)
             lone_windows = windows(negatives, present[negatives], no_pair)
             groups.append(
@@ -359,16 +359,11 @@ class NarrativeTwinsLoss(WindowLoss):
         return bool((compared > 2).any())
 
 
-def process_count() -> int:
-    """The number of processes that train together."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
-
-
 def gather_rows(rows: Tensor) -> Tensor:
     """The rows of all processes, which may have different numbers of them; gradients flow back to
     the process of each row."""
     count = torch.tensor([len(rows)], device=rows.device)
-    counts = [torch.zeros_like(count) for _ in range(dist.get_world_size())]
+    counts = [torch.zeros_like(count) for _ in range(get_world_size())]
     dist.all_gather(counts, count)
     sizes = [int(size) for size in counts]
     # Gathering needs the same shape in all processes: pad to the largest, and remove the padding
