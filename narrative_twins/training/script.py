@@ -210,12 +210,11 @@ def validation_evaluator(
     options: Any = {"context_tokens": None if arguments is None else arguments.context_tokens}
     evaluators: list[Any] = []
     if judged:
-        operations = script.operations
         evaluators.append(
             SalienceEvaluator(
                 judged,
                 name="salience",
-                operations=operations,
+                operations=script.operations,
                 approximate=script.approximate,
                 **options,
             )
