@@ -3,6 +3,7 @@ story and run, a row for each scorer, and a table for each set of labelled stori
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -384,7 +385,8 @@ class Comparison:
             ],
             "notes": [{"data": name, "note": note} for name, note in self.notes],
         }
-        defined: dict[str, Any] = _without_nan(content)
+        text = json.dumps(content)
+        defined: dict[str, Any] = json.loads(text, parse_constant=lambda name: None)
         return defined
 
     def tables(self) -> list[Table]:
@@ -454,12 +456,3 @@ class Comparison:
         if path is not None:
             save_figure(figure, path)
         return figure
-
-
-def _without_nan(data: Any) -> Any:
-    """JSON data with None in place of nan, which JSON does not have."""
-    if isinstance(data, Mapping):
-        return {key: _without_nan(value) for key, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_without_nan(value) for value in data]
-    return None if isinstance(data, float) and math.isnan(data) else data
