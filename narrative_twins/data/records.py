@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -67,11 +67,6 @@ def count_rows(path: str) -> int:
         return int(pyarrow.parquet.read_metadata(path).num_rows)
     except _FILE_ERRORS as error:
         raise _unreadable(path, error) from error
-
-
-def read_parquet(paths: Sequence[str]) -> pyarrow.Table:
-    """The rows of Parquet files in memory."""
-    return pyarrow.concat_tables(map(pyarrow.parquet.read_table, paths))
 
 
 def is_data_file(path: str) -> bool:

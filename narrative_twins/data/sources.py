@@ -17,8 +17,9 @@ from datasets.data_files import DataFilesDict, get_data_patterns, sanitize_patte
 from datasets.utils.metadata import MetadataConfigs
 from huggingface_hub import DatasetCard, snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
+from pyarrow.parquet import read_table
 
-from narrative_twins.data.records import DATA_PATTERNS, is_data_file, read_parquet
+from narrative_twins.data.records import DATA_PATTERNS, is_data_file
 
 Name: TypeAlias = str | os.PathLike[str]
 Rows: TypeAlias = Name | Dataset | Iterable[Name]
@@ -80,8 +81,8 @@ def corpus_files(name: str) -> SplitFiles:
 def corpus_rows(name: str) -> DatasetDict:
     """The rows of a corpus of the package by split, read into memory, without the `datasets`
     cache. The columns are those of its files."""
-    files = corpus_files(name)
-    return DatasetDict({split: Dataset(read_parquet(paths)) for split, paths in files.items()})
+    files = corpus_files(name).items()
+    return DatasetDict({split: Dataset(read_table(path)) for split, (path,) in files})
 
 
 def source_files(
