@@ -1,14 +1,17 @@
-"""Baselines: their interface, their registry, and `baseline_scores`, which scores many stories."""
+"""Baselines: their interface and registry, `baseline_scores`, which scores many stories, and those
+that do not read what a sentence says: chance, position and length."""
 
 from __future__ import annotations
 
 import copy
+import json
 import logging
+import operator
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import islice
-from operator import length_hint
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -205,7 +208,7 @@ def baseline_scores(
     embedder = Embedder(encoder)
     chosen = [baseline.with_defaults(seed, embedder) for baseline in BASELINES.resolve(baselines)]
     parsed = (Story.parse(story, windows, splitter) for story in stories)
-    return _results(parsed, chosen, Progress(progress, "stories", length_hint(stories)))
+    return _results(parsed, chosen, Progress(progress, "stories", operator.length_hint(stories)))
 
 
 def _results(
@@ -253,3 +256,73 @@ def _checked(baseline: Baseline, story: Story) -> NDArray[np.float64]:
             f" sentence(s), not {scores!r:.200}"
         )
     return scores
+
+
+@register_baseline
+class Random(Baseline):
+    """Uniform draws from [0, 1). They depend on the seed and the sentences only: a story has the
+    same scores on every machine, whatever the other stories.
+
+    Args:
+        seed: an integer; default that of `baseline_scores`, or else 0.
+    """
+
+    name = "random"
+    meaning = "a random number"
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.seed = None if seed is None else operator.index(seed)
+
+    def scores(self, story: Story) -> NDArray[np.float64]:
+        # Python promises the same draws in all versions, numpy's generators do not.
+        draws = random.Random(json.dumps([self.seed or 0, *story.sentences]))
+        return np.array([draws.random() for _ in story.sentences])
+
+    def with_defaults(self, seed: int, embedder: Embedder) -> Baseline:
+        return type(self)(seed) if self.seed is None else self
+
+
+@register_baseline
+class Lead(Baseline):
+    """The number of sentences from this one to the end of the story."""
+
+    name = "lead"
+    meaning = "earlier sentences score higher"
+
+    def scores(self, story: Story) -> NDArray[np.float64]:
+        return np.arange(len(story), 0, -1, dtype=np.float64)
+
+
+@register_baseline
+class Trail(Baseline):
+    """The position of the sentence in the story, counted from 1; the paper calls it
+    "increasing"."""
+
+    name = "trail"
+    meaning = "later sentences score higher"
+
+    def scores(self, story: Story) -> NDArray[np.float64]:
+        return np.arange(1, len(story) + 1, dtype=np.float64)
+
+
+@register_baseline
+class Centre(Baseline):
+    """Minus the distance of the sentence to the middle of its window, in sentences."""
+
+    name = "centre"
+    meaning = "sentences near the middle of their window score higher"
+
+    def scores(self, story: Story) -> NDArray[np.float64]:
+        windows = [np.arange(lo, hi) - (lo + hi - 1) / 2 for lo, hi in story.windows]
+        return 0.0 - np.abs(np.concatenate(windows))
+
+
+@register_baseline
+class Length(Baseline):
+    """The number of words in the sentence, separated by white space."""
+
+    name = "length"
+    meaning = "sentences with more words score higher"
+
+    def scores(self, story: Story) -> NDArray[np.float64]:
+        return np.array([len(sentence.split()) for sentence in story.sentences], np.float64)
