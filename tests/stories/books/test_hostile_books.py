@@ -381,14 +381,15 @@ def test_a_book_is_read_in_a_process_that_can_be_ended():
     assert read_bounded("a.epub", GOOD, lambda: None) == (expected, 1)
     with pytest.raises(ValueError, match="has no text of a story"):
         read_bounded("a.txt", b"", lambda: None)
+    long = b"<p>A b.</p>" * 200_000  # takes seconds, also if this process has to wait
     with pytest.raises(ValueError, match="takes more than 0 seconds to be read"):
-        read_bounded("a.epub", GOOD, lambda: None, seconds=0)
+        read_bounded("a.html", long, lambda: None, seconds=0)
 
     def cancel() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        read_bounded("a.epub", GOOD, cancel)
+        read_bounded("a.html", long, cancel)
 
 
 def test_names_and_files_of_strangers_around_the_process(tmp_path, monkeypatch):
