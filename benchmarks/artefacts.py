@@ -47,7 +47,7 @@ sys.path += [
     str(Path(__file__).parents[1] / "examples"),
     str(Path(__file__).parents[1] / "examples/default_encoder"),
 ]
-from passages import is_held_out  # noqa: E402
+from judged import is_held_out  # noqa: E402
 from retold_stories import labelled  # noqa: E402
 
 Scores = NDArray[np.float64]

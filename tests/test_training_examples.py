@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import runpy
 import sys
@@ -10,8 +9,9 @@ from functools import cache
 from pathlib import Path
 
 import averaging
+import judged
 import measuring
-import passages
+import numpy as np
 import pytest
 import torch
 import train_twins
@@ -192,43 +192,68 @@ def test_human_distractors_are_balanced_by_the_first_change(tmp_path):
 
 @pytest.fixture
 def works(tmp_path, monkeypatch):
-    """A folder with works that have marks."""
-    marked = [
-        {"file": "tales.jsonl", "id": "a", "column": "sentences", "start": 2, "marks": [0, 9, 3]}
-    ]
-    marked += [{**marked[0], "file": "fairytaleqa.jsonl", "id": str(number)} for number in range(8)]
-    marked.append({**marked[0], "file": "tellings.jsonl", "column": "tellings", "telling": 1})
-    digest = hashlib.sha256("\n".join(SENTENCES[2:5]).encode()).hexdigest()[:12]
-    lines = [json.dumps({**mark, "text": digest}) + "\n" for mark in marked]
-    (tmp_path / "marks.jsonl").write_text("".join(lines))
+    """A folder with works, and judgments of them."""
+    part = {"id": "a", "column": "sentences", "start": 2, "marks": [0, 9, 3]}
+    whole = {"id": "a", "marks": [0, 2, 1] + [0] * (len(SENTENCES) - 3)}
+    rows = {
+        "prose_marks.jsonl": [
+            {**part, "file": "tales.jsonl"},
+            *({**part, "file": "fairytaleqa.jsonl", "id": str(number)} for number in range(8)),
+            {**part, "file": "tellings.jsonl", "column": "tellings", "telling": 1},
+        ],
+        "prose_texts.jsonl": [{"id": "b", "story": SENTENCES[2:5], "marks": [0, 9, 3]}],
+        "story_votes.jsonl": [{**whole, "file": "stories.jsonl"}],
+        "film_turning_points.jsonl": [{**whole, "file": "plots.jsonl"}],
+    }
+    monkeypatch.setattr(judged, "HERE", tmp_path)
+    monkeypatch.setattr(judged, "PHRASE", 99)  # All of these works have the same text.
     spaced = [sentence.replace(" ", "  ") for sentence in SENTENCES]
-    for mark in marked:
-        with (tmp_path / mark["file"]).open("a") as file:
-            tellings = [{"sentences": []}, {"sentences": spaced}]
-            row = {"id": mark["id"], "sentences": spaced, "tellings": tellings}
-            file.write(json.dumps(row) + "\n")
-    own = {"id": "b", "story": SENTENCES[2:5], "marks": [0, 9, 3]}
-    (tmp_path / "texts.jsonl").write_text(json.dumps(own))
-    monkeypatch.setattr(passages, "MARKS", tmp_path / "marks.jsonl")
-    monkeypatch.setattr(passages, "TEXTS", tmp_path / "texts.jsonl")
-    monkeypatch.setattr(passages, "PHRASE", 99)  # All of these works have the same text.
+    tellings = [{"sentences": []}, {"sentences": spaced}]
+    for name, judgments in rows.items():
+        for row in judgments:
+            start = row.get("start", 0)
+            row["text"] = judged.digest(SENTENCES[start : start + len(row["marks"])])
+            if "file" in row:
+                work = {"id": row["id"], "sentences": spaced, "tellings": tellings}
+                with (tmp_path / row["file"]).open("a") as file:
+                    file.write(json.dumps(work) + "\n")
+        (tmp_path / name).write_text("\n".join(map(json.dumps, judgments)))
+    id_ = next(id_ for id_ in map(str, range(8)) if not judged.is_held_out(id_))
+    work = {"id": id_, "tellings": [{"sentences": SENTENCES * 2}, {"sentences": SENTENCES[2:4]}]}
+    (tmp_path / "squality_plot_twins.jsonl").write_text(json.dumps(work))
     return tmp_path
 
 
-def test_passages_with_marks(works, monkeypatch):
-    found = passages.judged_passages(works, held_out=False)
-    others = passages.judged_passages(works, held_out=True)
+def test_judged_texts(works, monkeypatch):
+    found = judged.judged_passages(works, held_out=False)
+    others = judged.judged_passages(works, held_out=True)
     assert len(found) > 3 and others and len(found + others) == 11, (
         "about every second work of fairytaleqa is held out"
     )
     expected = {"story": SENTENCES[2:5], "labels": [0, 1, pytest.approx(1 / 3)]}
     assert all(row == expected for row in found + others)
-    monkeypatch.setattr(passages, "PHRASE", 5)
-    assert passages.judged_passages(works, held_out=False) == [], "text of works that are held out"
-    assert passages.judged_passages(works, held_out=True) == others
+    marks = [0, 2, 1] + [0] * (len(SENTENCES) - 3)
+    assert judged.judged_stories(works) == [{"story": SENTENCES, "counts": marks}]
+    assert judged.judged_films(works) == [{"story": SENTENCES, "labels": marks}]
+    monkeypatch.setattr(judged, "PHRASE", 5)
+    assert judged.judged_passages(works, held_out=False) == [], "text of works that are held out"
+    assert judged.judged_passages(works, held_out=True) == others
     (works / "tales.jsonl").write_text(json.dumps({"id": "a", "sentences": SENTENCES[1:]}))
-    with pytest.raises(SystemExit, match="tales.jsonl, a: not the text that the marks of marks.js"):
-        passages.judged_passages(works, held_out=False)
+    with pytest.raises(SystemExit, match="tales.jsonl, a: not the text that was judged"):
+        judged.judged_passages(works, held_out=False)
+
+
+def test_stories_are_balanced_by_their_most_important_sentence(monkeypatch):
+    monkeypatch.setattr(train_votes, "MOST_AT_A_PLACE", 2)
+    rows = [{"story": [], "counts": [i % 4 == 0, i % 4 != 0]} for i in range(12)]
+    assert train_votes.balanced(rows) == [rows[0], rows[1], rows[2], rows[4]]
+
+
+def test_labels_of_summaries_are_shares_of_their_z_scores(works):
+    (row,), (own,) = train_votes.labelled_summaries(works), measuring.summaries(works, False)
+    assert row["story"] == own["story"] == SENTENCES * 2
+    z_scores = (np.array(own["labels"]) - np.mean(own["labels"])) / np.std(own["labels"], ddof=1)
+    np.testing.assert_allclose(row["labels"], np.exp(z_scores), rtol=1e-5)
 
 
 @pytest.mark.slow

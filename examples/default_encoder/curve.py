@@ -70,7 +70,12 @@ def run(
 ) -> dict[int, dict[str, float]]:
     """The metrics after each number of texts in one run."""
     model = trainable_encoder(base)
-    settings = SETTINGS | {"lr_scheduler_type": "constant_with_warmup", "warmup_steps": 8}
+    settings = SETTINGS | {
+        "learning_rate": 3e-5,
+        "lr_scheduler_type": "constant_with_warmup",
+        "warmup_steps": 8,
+        "bf16": False,
+    }
     arguments = NarrativeTwinsTrainingArguments(
         str(out), seed=seed, save_strategy="no", logging_steps=10, report_to="none", **settings
     )
