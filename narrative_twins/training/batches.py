@@ -57,7 +57,7 @@ def checked_rows(data: Any, name: str, skipped: Collection[str] = ()) -> tuple[A
                 checked[key], first = checked_rows(rows, f"{name}[{key!r}]")
                 twinless = twinless or first
         return checked, twinless
-    if is_stream(data):
+    if isinstance(data, IterableDataset):
 
         def check(row: dict[str, Any], number: int) -> dict[str, Any]:
             check_twins_row(row, f"{name}, row {number}")

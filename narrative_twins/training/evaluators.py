@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import torch
 from sentence_transformers.base.evaluation import BaseEvaluator
 
-from narrative_twins.data.rows import find_column
 from narrative_twins.encoder.passes import pool_windows
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.agreement import (
@@ -25,7 +24,6 @@ from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.options import Approximation
 from narrative_twins.training.batches import DISTRACTOR, STORY, TWIN, TwinsCollator
-from narrative_twins.training.losses import count_windows
 
 
 class StoryEvaluator(BaseEvaluator):
@@ -39,8 +37,6 @@ class StoryEvaluator(BaseEvaluator):
     greater_is_better = True
     kind: ClassVar[str]
     """What the file is named after."""
-    metric_labels: dict[str, str]
-    """A readable label of each metric, by its prefixed name, for reports and cards."""
 
     def __init__(
         self, name: str, primary: str, context_tokens: int | None, write_csv: bool
@@ -93,6 +89,15 @@ class StoryEvaluator(BaseEvaluator):
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         """The metrics of an encoder, by name without prefix."""
 
+    @abstractmethod
+    def labels_of_metrics(self) -> Mapping[str, str]:
+        """A readable label of each metric, by its name without prefix."""
+
+    @property
+    def metric_labels(self) -> dict[str, str]:
+        """A readable label of each metric, by its prefixed name, for reports and cards."""
+        return {self.prefix + metric: text for metric, text in self.labels_of_metrics().items()}
+
 
 class SalienceEvaluator(StoryEvaluator):
     """Scores stories with the encoder in training, and measures the agreement of the scores with
@@ -142,12 +147,15 @@ class SalienceEvaluator(StoryEvaluator):
                     f"a row is {type(row).__name__}, not a mapping; pass rows, for example from"
                     " load_story_salience"
                 )
+        first = self.rows[0] if self.rows else {}
         kinds: tuple[str, ...] = ("counts", "labels")
-        self.has_points = find_column(self.rows[0] if self.rows else {}, *kinds) is None
+        self.has_points = all(first.get(kind) is None for kind in kinds)
         if self.has_points:
             kinds = ("turning_points",)
-        self.labels = [find_column(row, *kinds) for row in self.rows]
-        if not self.rows or any(labels is None for labels in self.labels):
+        self.labels = []
+        for row in self.rows:
+            self.labels += [row[kind] for kind in kinds if row.get(kind) is not None][:1]
+        if not self.rows or len(self.labels) < len(self.rows):
             raise ValueError(
                 "rows with 'counts', 'labels' or 'turning_points' are needed, the same for all,"
                 " for example from load_story_salience"
@@ -157,13 +165,16 @@ class SalienceEvaluator(StoryEvaluator):
             best = "summarization" if "summarization" in names else names[0]
             primary = f"{best}_{'auc' if self.has_points else 'spearman'}"
         super().__init__(name, primary, context_tokens, write_csv)
+
+    def labels_of_metrics(self) -> Mapping[str, str]:
+        names = [operation.name for operation in self.operations]
         labels = (
             turning_point_labels(names, len(self.labels[0]))
             if self.has_points
             else vote_labels(names)
         )
-        form = "" if approximate is None else f", {approximate}"
-        self.metric_labels = {self.prefix + metric: text + form for metric, text in labels.items()}
+        form = "" if self.approximate is None else f", {self.approximate}"
+        return {metric: label + form for metric, label in labels.items()}
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         results = score_stories(
@@ -211,7 +222,9 @@ class TwinsEvaluator(StoryEvaluator):
             raise ValueError("rows with both 'twin' and 'negative' are needed to compare the two")
         self.batch_size = batch_size
         super().__init__(name, "accuracy", context_tokens, write_csv)
-        self.metric_labels = {f"{self.prefix}accuracy": "Twins nearer than distractors"}
+
+    def labels_of_metrics(self) -> Mapping[str, str]:
+        return {"accuracy": "Twins nearer than distractors"}
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         collator = TwinsCollator(encoder.tokenizer)
@@ -227,7 +240,7 @@ def _nearer(encoder: StoryEncoder, batch: Mapping[str, torch.Tensor]) -> torch.T
     states = encoder.model(
         input_ids=texts["input_ids"], attention_mask=texts["attention_mask"]
     ).last_hidden_state
-    windows = count_windows(texts)
+    windows = int(texts["window_ids"].max()) + 1
     vectors, present = pool_windows(states, texts["window_ids"], windows, encoder.pooling)
     story, twin, distractor = (texts["side"] == side for side in (STORY, TWIN, DISTRACTOR))
     to_twin, to_distractor = (

@@ -210,11 +210,12 @@ def validation_evaluator(
     options: Any = {"context_tokens": None if arguments is None else arguments.context_tokens}
     evaluators: list[Any] = []
     if judged:
+        operations = script.operations
         evaluators.append(
             SalienceEvaluator(
                 judged,
                 name="salience",
-                operations=script.operations,
+                operations=operations,
                 approximate=script.approximate,
                 **options,
             )
