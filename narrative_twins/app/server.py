@@ -125,8 +125,14 @@ def _run(app: Any, host: str, listener: socket.socket, ready: Callable[[str], No
         app, http=BoundedProtocol, ws="none", log_level="critical", timeout_graceful_shutdown=1
     )
     name = f"[{host}]" if ":" in host else host
-    ready(f"http://{name}:{listener.getsockname()[1]}/")
-    uvicorn.Server(config).run(sockets=[listener])
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            # From here on Ctrl-C ends the server in order.
+            ready(f"http://{name}:{listener.getsockname()[1]}/")
+
+    Server(config).run(sockets=[listener])
 
 
 def application(page: Page, hosts: Collection[str] = ()) -> Any:
