@@ -7,9 +7,9 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -146,17 +146,15 @@ async def _run_workers(chat: Chat, worker: Callable[[], Any]) -> None:
     """Run a worker for each parallel request, until all have ended."""
     async with nullcontext() if chat.dry_run else chat:
         workers = [asyncio.create_task(worker()) for _ in range(chat.server.concurrency)]
-        _handle_interrupts(chat, workers)
         try:
-            _, others = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
-            if others:
-                # One has failed. Requests under way are paid for, so their answers are awaited and
-                # saved.
-                chat.stopping = True
-                await asyncio.wait(others, timeout=chat.server.timeout)
+            with _handling_interrupts(chat, workers):
+                _, others = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+                if others:
+                    # One has failed. Requests under way are paid for, so their answers are awaited
+                    # and saved.
+                    chat.stopping = True
+                    await asyncio.wait(others, timeout=chat.server.timeout)
         finally:
-            for number in _SIGNALS:
-                asyncio.get_running_loop().remove_signal_handler(number)
             for task in workers:
                 task.cancel()
             ended = await asyncio.gather(*workers, return_exceptions=True)
@@ -166,7 +164,8 @@ async def _run_workers(chat: Chat, worker: Callable[[], Any]) -> None:
                 raise error
 
 
-def _handle_interrupts(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> None:
+@contextmanager
+def _handling_interrupts(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> Iterator[None]:
     """Handle Ctrl-C and SIGTERM as `run_jobs` describes, if the thread supports signal handlers."""
 
     def interrupted() -> None:
@@ -183,6 +182,12 @@ def _handle_interrupts(chat: Chat, workers: Sequence[asyncio.Task[None]]) -> Non
     with suppress(RuntimeError, ValueError):
         for number in _SIGNALS:
             loop.add_signal_handler(number, interrupted)
+    try:
+        yield
+    finally:
+        with suppress(RuntimeError, ValueError):
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
 
 
 def _run(job: Any, chat: Chat) -> None:
