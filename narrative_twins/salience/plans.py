@@ -20,9 +20,10 @@ WINDOW_TOKENS = 100_000_000
 """Maximal tokens of the variants of a window; the plan of a larger window would take more than half
 a gigabyte."""
 
-_STEP = 0.8
-"""How far the texts of one pass over a long story are apart, as a share of the context. So 1.25
-tokens are read for each of the story, and a sentence has a tenth of the context on both sides."""
+_STEP = 0.875
+"""How far the texts of one pass over a long story are apart, as a share of the context. So 1.14
+tokens are read for each of the story, and a sentence has a sixteenth of the context on both sides.
+"""
 
 _SAMPLE, _SAMPLE_ORDERS = 20, 10_000
 """Windows of a story, and orders of an operation in a window, by which costs are compared."""
@@ -143,7 +144,7 @@ def one_pass_plans(
     operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]
 ) -> Iterator[Plan]:
     """The plans of a story's windows for one pass over the story. A story that exceeds the context
-    is read in several texts that overlap by at least a fifth, `_STEP` apart; a window may have
+    is read in several texts that overlap by at least an eighth, `_STEP` apart; a window may have
     sentences from several of them."""
     runs = tokens.runs(_STEP)
     read: list[tuple[Window, list[Chunk]]] = []  # each sentence from `lo` on, with its text
