@@ -95,7 +95,8 @@ lint: $(VENV)/dev  ## linters and types
 encoder: encoder-twins  ## train the default encoder again, from that of encoder-twins, into the folder `runs`
 	@if [ -e runs/twins/encoder/modules.json ]; then \
 	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --base runs/twins/encoder --out runs/votes && \
-	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage one-pass --base runs/votes/encoder --out runs/one-pass; fi
+	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage one-pass --base runs/votes/encoder --out runs/one-pass && \
+	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage distilled --base runs/one-pass/encoder --out runs/distilled; fi
 
 encoder-twins: $(VENV)/package  ## train the encoder of narrative twins alone, without votes, into the folder `runs`
 	@if [ -e $(DATA)/roc_with_negatives.jsonl ]; then \

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import averaging
+import distilled
 import judged
 import measuring
 import numpy as np
@@ -17,9 +18,10 @@ import torch
 import train_twins
 import train_votes
 from huggingface_hub import ModelCard
+from scipy.stats import zscore
 from sentence_transformers import SentenceTransformer
 
-from narrative_twins import StoryEncoder
+from narrative_twins import StoryEncoder, score_stories
 from narrative_twins.training.script import ScriptArguments, parse_arguments
 from narrative_twins.training.trainer import MaskedLanguageModelTrainingArguments
 
@@ -243,10 +245,9 @@ def test_judged_texts(works, monkeypatch):
         judged.judged_passages(works, held_out=False)
 
 
-def test_stories_are_balanced_by_their_most_important_sentence(monkeypatch):
-    monkeypatch.setattr(train_votes, "MOST_AT_A_PLACE", 2)
+def test_stories_are_balanced_by_their_most_important_sentence():
     rows = [{"story": [], "counts": [i % 4 == 0, i % 4 != 0]} for i in range(12)]
-    assert train_votes.balanced(rows) == [rows[0], rows[1], rows[2], rows[4]]
+    assert train_votes.balanced(rows, "counts", 2) == [rows[0], rows[1], rows[2], rows[4]]
 
 
 def test_labels_of_summaries_are_shares_of_their_z_scores(works):
@@ -254,6 +255,27 @@ def test_labels_of_summaries_are_shares_of_their_z_scores(works):
     assert row["story"] == own["story"] == SENTENCES * 2
     z_scores = (np.array(own["labels"]) - np.mean(own["labels"])) / np.std(own["labels"], ddof=1)
     np.testing.assert_allclose(row["labels"], np.exp(z_scores), rtol=1e-5)
+
+
+def test_texts_that_are_not_judged_are_labelled_by_both_forms(works, bert_folder, monkeypatch):
+    judgments = [json.loads(line) for line in (works / "story_votes.jsonl").open()]
+    (works / "story_votes.jsonl").write_text(json.dumps(judgments[0] | {"id": "judged"}))
+    five = [f" {sentence}" for sentence in SENTENCES[:5]]
+    stories = {"judged": five, "b": five, "c": five[::-1], "long": five * 2}
+    (works / "roc_stories.jsonl").write_text(
+        "\n".join(json.dumps({"id": id_, "sentences": own}) for id_, own in stories.items())
+    )
+    found = distilled.distilled_stories(bert_folder, works)
+    assert sorted(row["story"] for row in found) == sorted([SENTENCES[:5], SENTENCES[:5][::-1]])
+    encoder = StoryEncoder.from_pretrained(bert_folder)
+    for row in found:
+        total = np.zeros(5)
+        for form in (None, "one-pass"):
+            (result,) = score_stories([row["story"]], encoder, approximate=form)
+            total += zscore(result.scores["summarization"])
+        np.testing.assert_allclose(np.log(row["labels"]), total, atol=1e-5)
+    monkeypatch.setattr(distilled, "STORIES_SCORED", 1)
+    assert len(distilled.distilled_stories(bert_folder, works)) == 1
 
 
 @pytest.mark.slow
@@ -265,15 +287,18 @@ def test_training_on_votes(tmp_path, bert_folder, works, monkeypatch):
     monkeypatch.setattr(train_votes, "SETTINGS", train_votes.SETTINGS | quiet)
     monkeypatch.setattr(train_votes, "check_data", lambda *names: None)
     monkeypatch.setattr(train_votes, "report", lambda *arguments: None)
+    stories = {"roc_stories.jsonl": SENTENCES[:5], "wiki_film_plots.jsonl": SENTENCES * 9}
+    for file, story in stories.items():
+        (works / file).write_text(json.dumps({"id": "new", "sentences": story[:40]}))
     out = tmp_path / "runs"
-    flags = ["--stage", "one-pass", "--base", bert_folder, "--seeds", "0", "1", "--out", str(out)]
+    flags = ["--stage", "distilled", "--base", bert_folder, "--seeds", "0", "1", "--out", str(out)]
     monkeypatch.setattr(sys, "argv", ["train_votes.py", str(works), *flags])
     train_votes.main()
     folders = (out / "seed-0" / "encoder", out / "seed-1" / "encoder", bert_folder, out / "encoder")
     *seeds, base, mean = (
         StoryEncoder.from_pretrained(folder, device="cpu").model.state_dict() for folder in folders
     )
-    part = train_votes.BASE_PART["one-pass"]
+    part = train_votes.BASE_PART["distilled"]
     for name, found in mean.items():
         expected = (seeds[0][name] + seeds[1][name] + part * base[name]) / (2 + part)
         torch.testing.assert_close(found.float(), expected.half().float())

@@ -1,8 +1,10 @@
-"""Train the default encoder: it learns to rank sentences as readers do, in two stages.
+"""Train the default encoder: it learns to rank sentences as readers do, in three stages.
 
     python examples/default_encoder/train_votes.py DATA --base runs/twins/encoder --out runs/votes
     python examples/default_encoder/train_votes.py DATA --stage one-pass --base runs/votes/encoder \\
         --out runs/one-pass
+    python examples/default_encoder/train_votes.py DATA --stage distilled \\
+        --base runs/one-pass/encoder --out runs/distilled
 
 Many training data are in the package: stories, their distractors, everyday stories and prose with
 votes that a language model judged, synopses with the turning points that their writer intended, and
@@ -14,7 +16,8 @@ text is in DATA. Summaries of works that other people summed up too are labelled
 Each batch is of one data set. In the first stage, scores are exact: summarization learns from all
 stories, and a part of them trains all four operations, which need seven times the text. In the
 second, most batches train summarization in one pass, which reads each text once, so passages of up
-to 60 sentences are affordable. The encoder of a stage has the mean of the weights of three seeds
+to 60 sentences are affordable. In the third, one pass also learns from texts that nobody judged, by
+the scores of the second stage's encoder (`distilled.py`). The encoder of a stage has the mean of the weights of three seeds
 and of the encoder that it started from.
 
 DATA is a folder of research data that can't be redistributed: `fairytaleqa.jsonl`,
@@ -35,6 +38,7 @@ import numpy as np
 import torch
 from averaging import mean_of_weights, save_small
 from datasets import Dataset, concatenate_datasets
+from distilled import distilled_plots, distilled_stories, saved
 from judged import judged_films, judged_passages, judged_stories
 from measuring import (
     COLUMNS,
@@ -89,19 +93,38 @@ ROWS = {
         "one pass: film plots": 480,
         "one pass: summaries": 260,
     },
+    "distilled": {
+        "operations": 128,
+        "votes": 640,
+        "turning points": 32,
+        "film plots": 32,
+        "twins": 640,
+        "window twins": 160,
+        "one pass: votes": 3_200,
+        "one pass: distilled stories": 4_800,
+        "one pass: prose": 720,
+        "one pass: turning points": 240,
+        "one pass: film plots": 400,
+        "one pass: distilled plots": 400,
+        "one pass: summaries": 200,
+    },
 }
 """By stage, rows of each data set a seed."""
-MOST_AT_A_PLACE = 800
-"""Of the stories of ROCStories, how many may have their most important sentence at the same place:
-for the judge it is the last one more often than for people, and an encoder that reads each text
-once learns places easily."""
-ENCODERS = {"votes": ("of twins", "with votes"), "one-pass": ("with votes", "in one pass too")}
+MOST_AT_A_PLACE = {"votes": 800, "distilled": 1_400}
+"""Of the stories of ROCStories with votes, and with labels of the encoder, how many may have their
+most important sentence at the same place: for both it is the last one more often than for people,
+and an encoder that reads each text once learns places easily."""
+ENCODERS = {
+    "votes": ("of twins", "with votes"),
+    "one-pass": ("with votes", "in one pass too"),
+    "distilled": ("in one pass too", "distilled"),
+}
 """By stage, what the tables call the encoder it starts from, and those of its seeds."""
-BASE_PART = {"votes": 1.0, "one-pass": 0.25}
+BASE_PART = {"votes": 1.0, "one-pass": 0.25, "distilled": 0.25}
 """Part of the encoder that a stage starts from in the mean of the weights, in which each seed has
 one part. It gives back some of what votes cost: twins that are nearer than distractors (Wortsman
 et al., 2022, "Robust fine-tuning of zero-shot models")."""
-RATES = {"votes": 3e-5, "one-pass": 5e-5}
+RATES = {"votes": 3e-5, "one-pass": 5e-5, "distilled": 4e-5}
 """By stage, the learning rate."""
 SETTINGS = {
     "warmup_steps": 0.1,
@@ -111,13 +134,16 @@ SETTINGS = {
 }
 
 
-def data_sets(stage: str, data: Path, seed: int) -> dict[str, Dataset]:
-    """The training data of a stage and seed."""
+def data_sets(stage: str, base: str, seed: int, data: Path, out: Path) -> dict[str, Dataset]:
+    """The training data of a stage and seed; the texts that the base labels are kept in `out`."""
     counts = ROWS[stage]
     everyday = load_story_salience(split="train", name="everyday")
     stories = load_story_salience(split="train", distractors=True)
     packaged = [rows.select_columns(["story", "counts"]) for rows in (everyday, stories)]
-    of_people = Dataset.from_list(balanced(judged_stories(data)), features=packaged[0].features)
+    of_people = Dataset.from_list(
+        balanced(judged_stories(data), "counts", MOST_AT_A_PLACE["votes"]),
+        features=packaged[0].features,
+    )
     votes = concatenate_datasets([*packaged, of_people])
     votes = votes.shuffle(seed)
     prose = list(
@@ -142,17 +168,23 @@ def data_sets(stage: str, data: Path, seed: int) -> dict[str, Dataset]:
         "one pass: film plots": plots,
         "one pass: summaries": Dataset.from_list(labelled_summaries(data)).shuffle(seed),
     }
+    if stage == "distilled":
+        stories = saved(out / "stories.json", lambda: distilled_stories(base, data))
+        stories = balanced(stories, "labels", MOST_AT_A_PLACE["distilled"])
+        plots = saved(out / "plots.json", lambda: distilled_plots(base, data))
+        found["one pass: distilled stories"] = Dataset.from_list(stories).shuffle(seed)
+        found["one pass: distilled plots"] = Dataset.from_list(plots).shuffle(seed)
     return {name: found[name].take(min(len(found[name]), rows)) for name, rows in counts.items()}
 
 
-def balanced(rows: list[dict[str, list]]) -> list[dict[str, list]]:
-    """Rows with votes, at most `MOST_AT_A_PLACE` that have most votes at the same place."""
+def balanced(rows: list[dict[str, list]], column: str, most: int) -> list[dict[str, list]]:
+    """Rows with votes or labels, at most so many that have the highest at the same place."""
     seen: Counter[int] = Counter()
     kept = []
     for judged in rows:
-        place = int(np.argmax(judged["counts"]))
+        place = int(np.argmax(judged[column]))
         seen[place] += 1
-        if seen[place] <= MOST_AT_A_PLACE:
+        if seen[place] <= most:
             kept.append(judged)
     return kept
 
@@ -186,6 +218,8 @@ def losses(model: Any) -> dict[str, SalienceLoss]:
         "one pass: turning points": summarization(approximate="one-pass"),
         "one pass: film plots": summarization(approximate="one-pass"),
         "one pass: summaries": summarization(**spread, approximate="one-pass"),
+        "one pass: distilled stories": summarization(approximate="one-pass"),
+        "one pass: distilled plots": summarization(approximate="one-pass"),
     }
 
 
@@ -193,7 +227,7 @@ def train(stage: str, base: str, seed: int, data: Path, out: Path) -> None:
     """Train a stage with a seed and save its encoder."""
     model = trainable_encoder(base)
     settings = SETTINGS | {"learning_rate": RATES[stage]}
-    if stage == "one-pass":
+    if stage != "votes":
         settings = settings | {"bf16": True, "use_cpu": not torch.cuda.is_available()}
         for module in model.modules():
             # Dropout of attention weights doubles the time of long texts on a CPU.
@@ -202,7 +236,7 @@ def train(stage: str, base: str, seed: int, data: Path, out: Path) -> None:
     arguments = NarrativeTwinsTrainingArguments(
         str(out), seed=seed, logging_steps=10, save_strategy="no", report_to="none", **settings
     )
-    rows = data_sets(stage, data, seed)
+    rows = data_sets(stage, base, seed, data, out.parent)
     loss = {name: value for name, value in losses(model).items() if name in rows}
     NarrativeTwinsTrainer(model, arguments, rows, loss=loss).train()
     StoryEncoder.from_sentence_transformer(model).save_pretrained(out / "encoder")
