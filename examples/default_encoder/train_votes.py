@@ -25,7 +25,7 @@ DATA is a folder of research data that can't be redistributed: `fairytaleqa.json
 and `wiki_film_plots.jsonl`, and for evaluation `roc_val.json` and `tripod_train.json` with human
 labels. Stories of ROCStories, and works that were summed up, are measured in halves, by a hash of
 their ids: the first was used to choose the settings, the second was not. Finished runs are not
-repeated. A seed takes about 20 minutes on two CPU cores, by either stage.
+repeated. A seed takes about 20 minutes on two CPU cores, by any stage.
 """
 
 import argparse
@@ -260,6 +260,7 @@ def main() -> None:
         "fairytaleqa.jsonl",
         "folktale_twins.jsonl",
         "retellings_wiki.jsonl",
+        "roc_stories.jsonl",
         "squality_plot_twins.jsonl",
         "wiki_film_plots.jsonl",
     )
