@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
-import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from narrative_twins.writing import STDIN as STDIN
+from narrative_twins.writing import ResumeError as ResumeError
+from narrative_twins.writing import difference as difference
+from narrative_twins.writing import digest as digest
+from narrative_twins.writing import digest_of_files as digest_of_files
+from narrative_twins.writing import for_terminal as for_terminal
+
 _VERSION = metadata.version("narrative_twins")
-
-STDIN = "-"
-"""The file name for standard input or standard output."""
-
-
-_CONTROLS = re.compile(
-    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
-)
-
-
-def for_terminal(text: object) -> str:
-    """Text from outside, such as a story or a name, as a terminal can show it: with U+FFFD for
-    control characters, which a terminal would obey, for those that change the direction of what
-    follows, and for lone surrogates, which can't be encoded. Tabs and line feeds stay."""
-    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", str(text))
 
 
 class AtomicFile:
@@ -175,10 +165,6 @@ def lock(descriptor: int, path: str) -> None:
         ) from None
 
 
-class ResumeError(ValueError):
-    """A run can't be resumed with these options or this input."""
-
-
 class ResumableFile(AtomicFile):
     """A file of lines that an interrupted run can resume, with the settings of the run in a JSON
     file next to it: `NAME.part.run` during the run, then `NAME.run`.
@@ -279,16 +265,6 @@ class ResumableFile(AtomicFile):
             os.replace(run_path(source), run_path(target))
 
 
-def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """The settings of an earlier run that differ from the current ones, in words; empty if none
-    does."""
-    changed = (name for name in {**earlier, **now} if earlier.get(name) != now.get(name))
-    return ", ".join(
-        f"{name} {json.dumps(earlier.get(name))} (now {json.dumps(now.get(name))})"
-        for name in changed
-    )
-
-
 def run_settings(path: str) -> dict[str, Any] | None:
     """The settings of the run that wrote a `ResumableFile`, complete or not; None if missing."""
     # Settings are renamed after the file, so a crash in between leaves them under the other name;
@@ -334,24 +310,6 @@ def paths_written(path: str) -> list[str]:
     part = part_path(path)
     files = [os.path.realpath(path), part, f"{part}.old"]
     return [*files, *map(run_path, files), f"{run_path(part)}.part"]
-
-
-def digest(content: Any) -> str:
-    """A short hash of JSON data."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def digest_of_files(path: str | Path, suffixes: Collection[str] = ()) -> str:
-    """A short digest of a file, or of the files in a folder with their names; only of those with
-    `suffixes`, if any."""
-    total, root = hashlib.sha256(), Path(path)
-    files = [root] if root.is_file() else sorted(file for file in root.rglob("*") if file.is_file())
-    for file in files:
-        if not suffixes or file.suffix in suffixes:
-            total.update(file.relative_to(root).as_posix().encode("utf-8", "replace"))
-            with open(file, "rb") as content:
-                total.update(hashlib.file_digest(content, "sha256").digest())
-    return total.hexdigest()[:12]
 
 
 def part_path(path: str) -> str:

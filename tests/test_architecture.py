@@ -12,7 +12,8 @@ import pytest
 import narrative_twins
 
 ORDER = """
-extras files
+extras writing
+files
 llm stories plots
 data encoder
 hub salience

@@ -1,0 +1,279 @@
+"""Files that appear when they are complete, and logs that an interrupted run resumes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from filelock import FileLock, Timeout
+
+STDIN = "-"
+"""The file name for standard input or standard output."""
+
+_CONTROLS = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+
+
+def for_terminal(text: object) -> str:
+    """Text from outside, such as a story or a name, as a terminal can show it: with U+FFFD for
+    control characters, which a terminal would obey, for those that change the direction of what
+    follows, and for lone surrogates, which can't be encoded. Tabs and line feeds stay."""
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", str(text))
+
+
+class Output:
+    """What `atomic_write` writes to: a binary file, or standard output (`file` is None)."""
+
+    def __init__(self, file: BinaryIO | None, path: str) -> None:
+        self._file, self._name = file, "standard output" if file is None else path
+
+    def write(self, piece: str | bytes) -> None:
+        """Append text (as UTF-8; on standard output in its encoding) or bytes. Raises `OSError`
+        with the name of the file."""
+        try:
+            if self._file is not None:
+                append(self._file, piece.encode() if isinstance(piece, str) else piece)
+            elif isinstance(piece, str):
+                sys.stdout.write(piece)
+                sys.stdout.flush()
+            else:
+                sys.stdout.buffer.write(piece)
+                sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OSError(f"{self._name} can't be written: {error.strerror}") from error
+
+
+def append(file: BinaryIO, data: bytes) -> None:
+    """Write bytes to a file without a buffer; a test replaces this to stop a process here."""
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise an `OSError` if `atomic_write` could not write a file with this name, before work is
+    done for it."""
+    if path == STDIN:
+        return
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path} is a folder; name a file in it")
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise FileNotFoundError(f"the folder of {path} does not exist; create it first")
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Output]:
+    """Write a file that is complete or not there: it is written under another name, and renamed at
+    the end of the block. After an error an earlier file of this name is unchanged.
+
+    Args:
+        path: the file; `-` for standard output. Standard output and devices are written directly.
+
+    Raises:
+        OSError: the file can't be written; has its name.
+
+    Example:
+        ```python
+        from narrative_twins.writing import atomic_write
+
+        with atomic_write("scores.csv") as file:
+            file.write("story,score\\n")
+        ```
+    """
+    check_writable(path)
+    target = os.path.realpath(path)
+    if path == STDIN:
+        yield Output(None, STDIN)
+    elif os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb", buffering=0) as device:
+            yield Output(device, str(path))
+    else:
+        # Two processes that write the same file have different parts; the last one wins.
+        part = f"{target}.{os.getpid()}.part"
+        try:
+            with open(part, "wb", buffering=0) as file:
+                yield Output(file, str(path))
+            if os.path.exists(target):
+                shutil.copymode(target, part)
+            os.replace(part, target)
+        except BaseException:
+            Path(part).unlink(missing_ok=True)
+            raise
+
+
+class ResumeError(ValueError):
+    """A run can't be resumed with these options or this input."""
+
+
+class JsonlLog:
+    """A log of rows as JSON Lines, which an interrupted run resumes. Its first line is the settings
+    of the run, `{"settings": {...}}`, unless it has none.
+
+    As a context manager it locks the log (by the file `NAME.lock`), so that two runs can't write
+    it, and opens it for appending; a last line that is incomplete is removed.
+
+    Args:
+        path: the file.
+        settings: all that the rows depend on, as JSON data by name; the version of the package is
+            added. None if rows depend on nothing else than what is in them.
+        resume: whether a log that exists is continued. Otherwise it is an error.
+
+    Attributes:
+        rows: the rows of the earlier run; empty if there is none.
+
+    Raises:
+        ResumeError: the log exists and `resume` is not set; its settings differ or are missing; or
+            a line is no JSON object.
+
+    Example:
+        ```python
+        from narrative_twins.writing import JsonlLog
+
+        with JsonlLog("answers.jsonl", {"model": "large"}) as log:
+            log.append({"id": 1, "answer": "yes"})
+        assert JsonlLog("answers.jsonl", {"model": "large"}).rows == [{"id": 1, "answer": "yes"}]
+        ```
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        settings: Mapping[str, Any] | None = None,
+        resume: bool = True,
+    ) -> None:
+        self.path = os.fspath(path)
+        check_writable(self.path)
+        # Through JSON, to compare them with settings that were read from a file.
+        self.settings: dict[str, Any] | None = None
+        if settings is not None:
+            version = metadata.version("narrative_twins")
+            self.settings = json.loads(json.dumps({"narrative_twins": version, **settings}))
+        lines = complete_lines(self.path)
+        if lines and not resume:
+            raise ResumeError(
+                f"{self.path} has the results of an interrupted run; continue it with --resume, or"
+                " delete the file"
+            )
+        self.rows = [self._row(number, line) for number, line in enumerate(lines, start=1)]
+        self._is_new = not lines
+        if self.rows and self.settings is not None:
+            self._check_settings(self.rows.pop(0))
+
+    def __enter__(self) -> JsonlLog:
+        self._lock = FileLock(f"{self.path}.lock")
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise FileExistsError(
+                f"{self.path} is being written by another run; wait until it ends"
+            ) from None
+        try:
+            self._file = open(self.path, "ab", buffering=0)
+            self._file.truncate(_complete_size(self.path))
+            if self._is_new and self.settings is not None:
+                self.append({"settings": self.settings})
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Write a row as a line. Raises `OSError` with the name of the file."""
+        line = json.dumps(row, ensure_ascii=False) + "\n"
+        Output(self._file, self.path).write(line.encode("utf-8", "surrogatepass"))
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._lock.release()
+        Path(f"{self.path}.lock").unlink(missing_ok=True)
+
+    def complete(self, path: str | os.PathLike[str]) -> None:
+        """Write the rows into a file of their own, without the settings, and delete the log. Called
+        after the block."""
+        with atomic_write(path) as file, open(self.path, "rb") as log:
+            if self.settings is not None:
+                log.readline()
+            for line in log:
+                file.write(line)
+        os.unlink(self.path)
+
+    def error(self, row: int, problem: str) -> ResumeError:
+        """The error for a row, counted from 0, that this run would not have written."""
+        line = row + 1 + (self.settings is not None)
+        return ResumeError(f"can't resume {self.path}: line {line} {problem}")
+
+    def _row(self, number: int, line: str) -> dict[str, Any]:
+        try:
+            return dict(json.loads(line))
+        except (TypeError, ValueError, RecursionError):
+            raise ResumeError(
+                f"can't resume {self.path}: line {number} is not a row of this command"
+            ) from None
+
+    def _check_settings(self, first: Mapping[str, Any]) -> None:
+        earlier = first.get("settings")
+        if not isinstance(earlier, dict):
+            raise ResumeError(f"can't resume {self.path}: it does not begin with the settings")
+        if changed := difference(earlier, self.settings or {}):
+            raise ResumeError(
+                f"can't resume {self.path}: it was started with {changed}; use the same options, or"
+                " write to another file"
+            )
+
+
+def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The settings of an earlier run that differ from the current ones, in words; empty if none
+    does."""
+    changed = (name for name in {**earlier, **now} if earlier.get(name) != now.get(name))
+    return ", ".join(
+        f"{name} {json.dumps(earlier.get(name))} (now {json.dumps(now.get(name))})"
+        for name in changed
+    )
+
+
+def complete_lines(path: str) -> list[str]:
+    """The lines of a file without an incomplete last line; none if there is no file. Raises
+    `ResumeError` if they are not text."""
+    if not os.path.exists(path):
+        return []
+    data = Path(path).read_bytes()
+    # Not `splitlines`, which also splits at other line breaks that JSON strings may contain.
+    try:
+        return data[: data.rfind(b"\n") + 1].decode("utf-8", "surrogatepass").split("\n")[:-1]
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ResumeError(f"{path}, line {line} is not in UTF-8; delete the file") from None
+
+
+def _complete_size(path: str) -> int:
+    return Path(path).read_bytes().rfind(b"\n") + 1
+
+
+def digest(content: Any) -> str:
+    """A short hash of JSON data."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def digest_of_files(path: str | Path, suffixes: Collection[str] = ()) -> str:
+    """A short hash of a file, or of the files in a folder with their names; only of those with
+    `suffixes`, if any."""
+    total, root = hashlib.sha256(), Path(path)
+    files = [root] if root.is_file() else sorted(file for file in root.rglob("*") if file.is_file())
+    for file in files:
+        if not suffixes or file.suffix in suffixes:
+            total.update(file.relative_to(root).as_posix().encode("utf-8", "replace"))
+            with open(file, "rb") as content:
+                total.update(hashlib.file_digest(content, "sha256").digest())
+    return total.hexdigest()[:12]
