@@ -35,7 +35,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 --durations 25 --durations-min 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack fuzz encoder encoder-twins encoder-curve backends corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books speed-first ranks tradeoff order notebook picture screenshots lowest dist docs repository clean
+.PHONY: help demo app test test-all test-app lint attack fuzz encoder encoder-twins encoder-curve corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books ranks tradeoff order notebook picture screenshots lowest dist docs repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -173,17 +173,11 @@ speed-large: $(VENV)/package  ## the same for large encoders and for a whole boo
 speed-training: $(VENV)/package  ## how long a step of training takes; six minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/training.py
 
-backends: $(VENV)/dev  ## the encoder run by torch and by ONNX; five minutes on two cores
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/backends.py --out benchmarks/results/backends.json
-
 encoder-curve: $(VENV)/package  ## agreement against the number of judged stories, from the encoder of twins; an hour
 	HF_HUB_OFFLINE=1 $(BIN)/python examples/default_encoder/curve.py $(DATA) --base runs/twins/encoder --out runs/curve
 
 speed-processes: $(VENV)/package  ## one process with all threads against several; two minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/processes.py
-
-speed-first: $(VENV)/dev  ## from the command to the table of one story, and where the time goes; two minutes on two cores
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/first_result.py
 
 speed-books: $(VENV)/package  ## a book of 20,000 sentences in one pass, and 300 exactly; seven minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/books.py

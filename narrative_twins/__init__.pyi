@@ -8,7 +8,6 @@ from . import evaluation as evaluation
 from . import show as show
 from . import training as training
 from .corpora.scorer import StoryScorer as StoryScorer
-from .encoder.export import export_encoder as export_encoder
 from .encoder.loading import default_encoder as default_encoder
 from .encoder.story_encoder import StoryEncoder as StoryEncoder
 from .evaluation import metrics as metrics

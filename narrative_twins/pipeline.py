@@ -70,9 +70,7 @@ class SaliencePipeline(Pipeline):
 
     - those of scoring, such as `operations`, `windows` and `batch_size`, here or in a call: see
       `ScoringOptions`;
-    - `pooling`, `context_tokens`, `batch_tokens`, `attention`, `backend` (not in a call): see
-      `StoryEncoder`. `transformers.pipeline` needs torch with any backend; `score_stories` does
-      not.
+    - `pooling`, `context_tokens`, `batch_tokens`, `attention` (not in a call): see `StoryEncoder`.
 
     The result of one story (text, a mapping with `"sentences"` or `"text"`, a `Story`) is plain
     data, see `StorySalience.to_dict`, with methods that show it, see `PlainResult`. For a list of
@@ -105,18 +103,7 @@ class SaliencePipeline(Pipeline):
         self._encoder_options = {key: kwargs.pop(key) for key in _ENCODER_OPTIONS if key in kwargs}
         self._encoder: StoryEncoder | None = None
         kwargs.pop("local_files_only", None)  # transformers has used it, but passes it on
-        backend = kwargs.pop("backend", "torch")
         super().__init__(*args, **kwargs)
-        if backend != "torch":
-            # `transformers.pipeline` has loaded the model in torch as well, where it comes from is
-            # in its name.
-            revision = getattr(self.model.config, "_commit_hash", None)
-            options = self._encoder_options | ({"revision": revision} if revision else {})
-            self._encoder = StoryEncoder.from_pretrained(
-                self.model.name_or_path, backend=backend, **options
-            )
-            self.model = self._encoder.model
-            self.tokenizer = self._encoder.tokenizer.tokenizer
         _ = self.encoder  # a model that is no encoder is refused now
 
     @property
@@ -171,9 +158,11 @@ class SaliencePipeline(Pipeline):
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Push the encoder in the plain layout of sentence-transformers with its card, see
-        `StoryEncoder.push_to_hub`, of which `options` are the other arguments. Returns the URL of
-        the repository."""
-        return self.encoder.push_to_hub(repo_id, **options)
+        `push_encoder`, of which `options` are the other arguments. Returns the URL of the
+        repository."""
+        from narrative_twins.hub.push import push_encoder
+
+        return push_encoder(self.encoder, repo_id, **options)
 
     def _stream(self, stories: Iterable[Any], options: dict[str, Any]) -> Iterator[Result]:
         """Yield results in order, with None for each skipped story."""

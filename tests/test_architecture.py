@@ -28,10 +28,6 @@ LEVEL = {name: level for level, names in enumerate(ORDER) for name in names.spli
 # The root package re-exports names of subpackages, and `__main__` starts the command line.
 LEVEL |= {"__init__": len(ORDER), "__main__": len(ORDER)}
 
-DEFERRED = {"encoder.story_encoder": "hub.push"}
-"""The one import from a higher layer: `StoryEncoder.push_to_hub` imports `push_encoder` when it is
-called."""
-
 PACKAGE = Path(narrative_twins.__file__).parent
 MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
@@ -97,7 +93,7 @@ def own_imports(module: str) -> frozenset[str]:
             starts = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
             candidates = [*starts, *(f"{start}.__init__" for start in starts), "__init__"]
             found.add(next(candidate for candidate in candidates if candidate in MODULES))
-    return frozenset(found - {DEFERRED.get(module)})
+    return frozenset(found)
 
 
 def test_every_module_is_in_a_layer():
@@ -120,18 +116,6 @@ def test_there_are_no_import_cycles():
         TopologicalSorter({module: own_imports(module) for module in MODULES}).prepare()
     except CycleError as error:
         pytest.fail(f"an import cycle: {' -> '.join(error.args[1])}")
-
-
-def test_only_a_method_imports_from_a_higher_layer():
-    for module, imported in DEFERRED.items():
-        tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
-        (function,) = (
-            node
-            for node in ast.walk(tree)
-            if isinstance(node, ast.FunctionDef) and imported in ast.unparse(node)
-        )
-        assert ast.unparse(tree).count(imported) == ast.unparse(function).count(imported)
-        assert function.name == "push_to_hub"
 
 
 def test_init_modules_only_reexport_names():

@@ -25,7 +25,6 @@ from narrative_twins import (
     StorySalience,
     StoryScorer,
     TwinsCollator,
-    export_encoder,
     score_stories,
 )
 
@@ -142,8 +141,6 @@ def test_other_encoders_and_tokenizers_are_refused_with_what_to_pass(bert_folder
     for collator in (TwinsCollator, SalienceLoss(model, "deletion").collator):
         with pytest.raises(TypeError, match=rf"tokens is \w+, .*{advice}\.tokenizer"):
             collator(model.tokenizer)
-    with pytest.raises(TypeError, match=r"encoder is str, .*StoryEncoder\.from_pretrained"):
-        export_encoder(bert_folder, tmp_path)
     with pytest.raises(TypeError, match=r"model is str, .*trainable_encoder\(model\)"):
         NarrativeTwinsTrainer(bert_folder)
     with pytest.raises(TypeError, match="model is SentenceTransformer, .*pass the folder or Hub"):

@@ -1,5 +1,5 @@
 """What a user adds in one place is known everywhere: an operation, a baseline and a metric. Formats
-of output and of books, backends and recipes are added in the tests of their subpackages."""
+of output and of books and recipes are added in the tests of their subpackages."""
 
 from __future__ import annotations
 

@@ -25,7 +25,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate": ("evaluate", "Compare encoders and baselines with human labels."),
     "app": ("share", "Serve a web page to score stories on."),
     "annotate": ("share", "Serve a web page on which people choose sentences."),
-    "export": ("share", "Export an encoder, to run it without torch."),
     "push": ("share", "Push an encoder to the Hub."),
     "data": ("cli", "The data sets of the package."),
     "make": ("cli", "Make data to train on."),

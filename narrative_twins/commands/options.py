@@ -210,12 +210,6 @@ _ENCODER = {
         type=Choices("encoder.loading", "ATTENTIONS"),
         default="auto",
     ),
-    "backend": valued(
-        "NAME",
-        "Library that runs the encoder, torch or onnx (default: torch).",
-        type=Choices("encoder.backends", "backend_names"),
-        default="torch",
-    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""`narrative-twins app`, `annotate`, `export`, `push` and `data export`: encoders and data for
+"""`narrative-twins app`, `annotate`, `push` and `data export`: encoders and data for
 others, as web pages, as files and on the Hub."""
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import click
 
 from narrative_twins.commands.options import (
     COUNT,
-    Choices,
     check_rows_file,
     command,
     option,
@@ -103,29 +102,6 @@ def annotate(files: Sequence[str], out: str, serving: dict[str, Any]) -> int:
             raise ValueError(f"{name}: {error.problem}") from None
     state = serve_annotation(stories, out, report=tell, **serving)
     print(for_terminal(f"{out}: {state}"))
-    return 0
-
-
-@command(
-    "Export an encoder (folder or Hub id; the default encoder if there is none), so that it runs"
-    " without torch: narrative-twins score --model FOLDER --backend onnx."
-)
-@click.argument("model", metavar="[ENCODER]", required=False)
-@option(
-    "--backend",
-    type=Choices("encoder.backends", "BACKENDS"),
-    metavar="NAME",
-    default="onnx",
-    help="The format, and the library that runs it (default: onnx).",
-)
-@option("--to", "folder", required=True, metavar="FOLDER", help="Its own folder, or another.")
-def export(model: str | None, backend: str, folder: str) -> int:
-    """Export, and print the path of the model."""
-    from narrative_twins.encoder.export import export_encoder
-    from narrative_twins.encoder.story_encoder import StoryEncoder
-
-    encoder = StoryEncoder.from_pretrained(model, device="cpu", dtype="float32")
-    print(export_encoder(encoder, folder, backend))
     return 0
 
 

@@ -50,8 +50,7 @@ class StoryScorer:
             pickled too.
         column: the column of the stories, in any form that `Story.parse` accepts; default the whole
             row, with `text`, `sentences` or `story`.
-        loading: options of `StoryEncoder.from_pretrained`, such as `device`, `dtype` and
-            `backend`.
+        loading: options of `StoryEncoder.from_pretrained`, such as `device` and `dtype`.
         options: see `ScoringOptions`. The default is one pass (`FAST`); `approximate=None` scores
             exactly. Stories that don't fit the encoder are not reported by
             default; those that can't be scored always have an `error`.

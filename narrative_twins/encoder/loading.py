@@ -51,7 +51,7 @@ _OTHER_MODELS = tuple(
 
 _MODULES = ("Transformer", "Pooling", "Normalize")
 _POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "cls": "first"}
-_FINGERPRINTED = (".json", ".safetensors", ".txt", ".model", ".onnx")
+_FINGERPRINTED = (".json", ".safetensors", ".txt", ".model")
 """Suffixes of the files that determine an encoder's vectors: settings, weights, vocabularies."""
 _BUFFERS = ("position_ids", "token_type_ids", "inv_freq", "attn.bias", "masked_bias")
 """Ends of the names of buffers, which checkpoints of earlier releases contain."""
@@ -506,12 +506,10 @@ def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
         encoder: the `StoryEncoder` that was loaded from there.
     """
     name = str(name or default_encoder())
-    backend: str = getattr(encoder.model, "backend", "torch")
     return {
         "model": Path(name).resolve().name if Path(name).exists() else name,
         "model fingerprint": fingerprint(name, encoder.model.config),
         "dtype": encoder.dtype_name,
-        **({} if backend == "torch" else {"backend": backend}),
         "context tokens": encoder.context_tokens,
     }
 

@@ -37,7 +37,8 @@ each number of tokens, which fragment the memory: without it, a process grew by 
 stories."""
 
 # The threads of torch are not in a forked process, which would wait for them forever.
-os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 _LOCK = RLock()
 _FIX = (

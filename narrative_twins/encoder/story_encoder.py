@@ -7,13 +7,13 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
-from narrative_twins.encoder.backends import PortableModel, PortablePasses, portable_backend
 from narrative_twins.encoder.loading import (
     Attention,
     Pooling,
@@ -27,6 +27,7 @@ from narrative_twins.encoder.loading import (
     resolve_name,
     settings_of,
 )
+from narrative_twins.encoder.passes import ForwardPasses, in_stored_dtype
 from narrative_twins.encoder.tokenizer import (
     Chunk,
     StoryTokenizer,
@@ -35,9 +36,6 @@ from narrative_twins.encoder.tokenizer import (
     model_limit,
 )
 
-if TYPE_CHECKING:
-    import torch
-
 logger = logging.getLogger(__name__)
 
 
@@ -45,8 +43,8 @@ class StoryEncoder:
     """A bidirectional encoder with its tokenizer, which turns variants of stories into vectors.
 
     Args:
-        model, tokenizer: any `AutoModel` encoder (BERT, RoBERTa, MPNet, ModernBERT and similar) or
-            `PortableModel`, and its tokenizer.
+        model, tokenizer: any `AutoModel` encoder (BERT, RoBERTa, MPNet, ModernBERT and similar),
+            and its tokenizer.
         pooling: `"mean"` or `"first"`; default that of the checkpoint, else `"mean"`.
         context_tokens: read at most this many tokens at once, special tokens included; default the
             model's maximum.
@@ -83,13 +81,7 @@ class StoryEncoder:
         limit = model_limit(model, tokenizer, context_tokens)
         self.tokenizer = StoryTokenizer(tokenizer, limit, settings.lowercase)
         self.model: Any = model
-        self.passes: Any
-        if isinstance(model, PortableModel):
-            self.passes = PortablePasses(model, self.tokenizer, batch_tokens)
-        else:
-            from narrative_twins.encoder.passes import ForwardPasses
-
-            self.passes = ForwardPasses(model.eval(), self.tokenizer, attention, batch_tokens)
+        self.passes = ForwardPasses(model.eval(), self.tokenizer, attention, batch_tokens)
 
     @classmethod
     def from_pretrained(
@@ -102,7 +94,6 @@ class StoryEncoder:
         context_tokens: int | None = None,
         batch_tokens: int | None = None,
         attention: Attention = "auto",
-        backend: str = "torch",
         **options: Any,
     ) -> StoryEncoder:
         """Load an encoder.
@@ -117,9 +108,6 @@ class StoryEncoder:
                 with native bfloat16, matrix products in bfloat16 and float32 between them.
                 `"checkpoint"` is that in which the weights are saved.
             pooling, context_tokens, batch_tokens, attention: see `StoryEncoder`.
-            backend: `"torch"`, or `"onnx"`, which runs models that `narrative-twins export` makes
-                on a CPU, in float32 and without importing torch; see `PortableModel` for the
-                errors.
             options: for `from_pretrained` of model and tokenizer, such as `revision` or `token`.
 
         Raises:
@@ -139,29 +127,15 @@ class StoryEncoder:
             name = default_encoder()
         else:
             name, options = resolve_name(name, options)
-        if backend == "torch":
-            import torch
-
-            model = load_story_model(name, dtype=dtype, pooling=pooling, **options)
-            tokenizer = load_tokenizer(name, **options)
-            if device is None:
-                has_accelerator = torch.accelerator.is_available()
-                device = torch.accelerator.current_accelerator() if has_accelerator else "cpu"
-            try:
-                model.to(device)
-            except (RuntimeError, AssertionError) as error:
-                raise ValueError(
-                    one_line(f"device {str(device)!r} can't be used: {error}")
-                ) from error
-        else:
-            if device is not None and str(device) != "cpu":
-                raise ValueError(
-                    f"device {str(device)!r} can't be used: backend={backend!r} runs on a CPU"
-                )
-            if str(dtype).removeprefix("torch.") not in ("auto", "float32"):
-                raise ValueError(f"dtype {str(dtype)!r}: backend={backend!r} runs in float32 only")
-            model = portable_backend(backend)(name, pooling=pooling, **options)
-            tokenizer = model.tokenizer()
+        model = load_story_model(name, dtype=dtype, pooling=pooling, **options)
+        tokenizer = load_tokenizer(name, **options)
+        if device is None:
+            has_accelerator = torch.accelerator.is_available()
+            device = torch.accelerator.current_accelerator() if has_accelerator else "cpu"
+        try:
+            model.to(device)
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(one_line(f"device {str(device)!r} can't be used: {error}")) from error
         return cls(
             model,
             tokenizer,
@@ -196,8 +170,6 @@ class StoryEncoder:
         the encoder itself if it is on a CPU."""
         if self.device.type == "cpu":
             return self
-        import torch
-
         device = torch.device(self.device.type, number % torch.accelerator.device_count())
         return StoryEncoder(
             self.model.to(device),
@@ -217,8 +189,7 @@ class StoryEncoder:
     @property
     def dtype(self) -> torch.dtype:
         """Precision of matrix products; that of the weights may be higher."""
-        dtype: torch.dtype = self.passes.dtype
-        return dtype
+        return self.passes.dtype
 
     @property
     def dtype_name(self) -> str:
@@ -234,7 +205,7 @@ class StoryEncoder:
         """Save model, tokenizer and settings as a plain sentence-transformers checkpoint, which
         needs no code. An adapter of PEFT is merged into the weights that are saved. Weights that
         were cast to float32 when they were loaded are saved in the dtype of their checkpoint,
-        unless that would change them. Of an exported encoder all files are copied.
+        unless that would change them.
 
         Args:
             folder: where to save.
@@ -249,13 +220,9 @@ class StoryEncoder:
             raise ValueError(
                 f"{folder} has an adapter (adapter_config.json); save in another folder"
             )
-        model = self.model
-        if not isinstance(model, PortableModel):
-            from narrative_twins.encoder.passes import in_stored_dtype
-
-            model = in_stored_dtype(merged_copy(model) if has_adapter(model) else model)
+        model = merged_copy(self.model) if has_adapter(self.model) else self.model
         with os_errors(folder):
-            model.save_pretrained(folder, **options)
+            in_stored_dtype(model).save_pretrained(folder, **options)
             self.tokenizer.tokenizer.save_pretrained(folder)
         self.save_settings(folder)
 
@@ -281,17 +248,6 @@ class StoryEncoder:
             "sentence_bert_config.json": text,
         }.items():
             (Path(folder) / file).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
-
-    def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Push the encoder in the plain layout of sentence-transformers with its card, and return
-        the URL of its repository; options and errors are those of `hub.push_encoder`."""
-        try:
-            from narrative_twins.hub.push import push_encoder
-        except ImportError as error:
-            raise ImportError(
-                f"pushing needs pip install 'narrative_twins[train]' ({error})"
-            ) from error
-        return push_encoder(self, repo_id, **options)
 
     def tokenize(self, sentences: Sequence[str]) -> TokenizedStory:
         """Tokenize a story, each sentence once."""

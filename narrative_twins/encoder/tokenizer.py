@@ -1,5 +1,5 @@
 """Tokenization of stories: token ids, made by concatenating those of sentences, and the context
-around windows. Needs no torch."""
+around windows."""
 
 from __future__ import annotations
 
@@ -217,18 +217,15 @@ def padded(rows: Sequence[Ids], pad_id: int) -> tuple[NDArray[np.int64], Mask]:
 
 
 def check_vocabulary(name: object, tokenizer: Any, model: Any) -> None:
-    """Check that a model of `transformers` or a `PortableModel` has an embedding for each token of
-    its tokenizer. Raises ValueError, which has the `name` of the model, if the tokenizer has no
-    vocabulary, or ids that the model does not have."""
+    """Check that a model of `transformers` has an embedding for each token of its tokenizer. Raises
+    ValueError, which has the `name` of the model, if the tokenizer has no vocabulary, or ids that
+    the model does not have."""
     if len(plain_ids(tokenizer)) < 3:
         raise ValueError(
             f"the tokenizer of {str(name)!r} has no vocabulary; its files, such as tokenizer.json,"
             " are missing"
         )
-    if hasattr(model, "get_input_embeddings"):
-        size = getattr(model.get_input_embeddings(), "num_embeddings", None)
-    else:
-        size = getattr(model.config, "vocab_size", None)
+    size = getattr(model.get_input_embeddings(), "num_embeddings", None)
     token, last = max(tokenizer.get_vocab().items(), key=lambda item: item[1])
     if size is not None and last >= size:
         raise ValueError(
@@ -265,10 +262,9 @@ def first_position(model: Any) -> int:
 
 def _position_tables(model: Any) -> list[Any]:
     """The embeddings of positions that are a table."""
-    modules = model.named_modules() if hasattr(model, "named_modules") else ()
     return [
         module
-        for name, module in modules
+        for name, module in model.named_modules()
         if name.endswith("position_embeddings") and hasattr(module, "padding_idx")
     ]
 

@@ -27,8 +27,6 @@ from narrative_twins.data.sources import (
     source_files,
 )
 from narrative_twins.encoder.adapters import adapter_kind
-from narrative_twins.encoder.backends import BACKENDS
-from narrative_twins.encoder.export import check_exports
 from narrative_twins.encoder.loading import DEFAULT_ENCODER, one_line, read_checkpoint_settings
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.cards import (
@@ -127,8 +125,7 @@ def checked_encoder(
 
     It is saved to `scratch` unless it is a folder in the layout of sentence-transformers. A PEFT
     adapter is merged into the saved weights, and the facts then name its base, unless they name
-    one. Raises OSError, ValueError or ImportError as `push_encoder`, also if an exported model in
-    the folder differs from the encoder.
+    one. Raises OSError, ValueError or ImportError as `push_encoder`.
     """
     if isinstance(encoder, (str, Path)):
         if not Path(encoder).is_dir():
@@ -137,7 +134,6 @@ def checked_encoder(
             )
         loaded = StoryEncoder.from_pretrained(encoder, device="cpu")
         if (Path(encoder) / "modules.json").is_file() and adapter_kind(loaded.model) is None:
-            check_exports(loaded, Path(encoder))
             return Path(encoder), facts
     elif isinstance(encoder, StoryEncoder):
         loaded = encoder
@@ -177,7 +173,7 @@ def encoder_files(folder: str | Path, repo_id: str, facts: EncoderFacts | None =
         ValueError: there are no weights in safetensors, or a file is a link out of the folder.
     """
     folder = Path(folder)
-    patterns = [*_ENCODER_FILES, *(name for kind in BACKENDS.values() for name in kind.files())]
+    patterns = list(_ENCODER_FILES)
     if (folder / _INDEX).is_file():
         patterns += [_INDEX, _SHARDS]
     found = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())

@@ -19,7 +19,7 @@ from narrative_twins.hub.cards import PLACEHOLDER_ID, template
 
 PACKAGE = Path(__file__).parent.parent
 _MAIN = "pipeline"
-_OPTIONAL = ("pandas", "matplotlib", "peft", "accelerate", "onnxruntime", "onnxscript")
+_OPTIONAL = ("pandas", "matplotlib", "peft", "accelerate")
 """Libraries that may be missing, since only some functions need them. `syntok` is not among them,
 so transformers reports it before loading the code: texts are split by it."""
 

@@ -68,7 +68,6 @@ def commands(folder: Path, model: str, server: str) -> dict[str, list[str]]:
         "corpus": f"corpus {folder}/story.txt {encoder} --out OUT",
         "report": f"report {folder}/story.txt {encoder} --out OUT",
         "evaluate": f"evaluate {folder}/votes.jsonl --model tiny={model} --out OUT",
-        "export": f"export {model} --to OUT",
         "data export": "data export OUT",
         "make twins": f"make twins {asked}",
         "make judgments": f"make judgments {asked}",
@@ -172,7 +171,6 @@ MESSAGES = {
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory, bert_folder) -> dict[tuple[str, str], Outcome]:
     pytest.importorskip("spacy")
-    pytest.importorskip("onnxruntime")
     found = all_outcomes(tmp_path_factory.mktemp("disks"), bert_folder)
     if found is None:
         pytest.skip("nothing can be mounted here")

@@ -16,12 +16,12 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer, pipeline
 from transformers.dynamic_module_utils import get_imports
 
-from narrative_twins import StoryEncoder, export_encoder, score_stories, trainable_encoder
+from narrative_twins import StoryEncoder, push_encoder, score_stories, trainable_encoder
 from narrative_twins.commands.cli import main
 from narrative_twins.encoder.adapters import has_adapter
 from narrative_twins.encoder.loading import CheckpointSettings
 from narrative_twins.hub.facts import EncoderFacts, Figure
-from narrative_twins.hub.push import HubError, encoder_files, push_encoder
+from narrative_twins.hub.push import HubError, encoder_files
 from narrative_twins.hub.self_contained import self_contained_files
 
 from support.hub import Hub
@@ -160,7 +160,7 @@ def test_libraries_that_the_self_contained_form_needs_are_named_before_it_is_loa
             found |= {library for library in get_imports(own / name) if "." not in library}
     known = {"numpy", "torch", "transformers", "huggingface_hub", "safetensors", "syntok"}
     assert known <= found
-    assert not found & {"peft", "matplotlib", "pandas", "onnxruntime", "datasets"}
+    assert not found & {"peft", "matplotlib", "pandas", "datasets"}
 
 
 def test_card_of_the_self_contained_form_says_how_to_load_it(own, hub):
@@ -226,7 +226,7 @@ def test_folder_of_a_plain_model_is_pushed_in_the_layout_of_others(bert_folder, 
 
 def test_repository_with_files_is_not_overwritten(checkpoint, hub):
     encoder = StoryEncoder.from_pretrained(checkpoint, device="cpu")
-    assert encoder.push_to_hub(NAME, commit_message="First") == f"{hub.address}/{NAME}"
+    assert push_encoder(encoder, NAME, commit_message="First") == f"{hub.address}/{NAME}"
     before = hub.repositories["models", NAME]["main"].copy()
     salience = load(str(checkpoint))
     with pytest.raises(HubError, match=r"already on the Hub, with \d+ files; .*--update"):
@@ -307,29 +307,6 @@ def test_private_encoder_and_then_offline(checkpoint, expected, hub, monkeypatch
     for _ in range(2):
         assert np.allclose(scores(load("somebody/private").encoder), expected, atol=1e-5)
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-
-
-# Exported models
-
-
-@pytest.mark.slow
-def test_exports_are_pushed_and_loaded(hub, tmp_path, monkeypatch):
-    small().save_pretrained(tmp_path / "run")
-    export_encoder(small(), tmp_path / "run")
-    push_encoder(tmp_path / "run", "somebody/exported")
-    assert "onnx/model.onnx" in hub.files("models", "somebody/exported")
-    hub.given.clear()
-    found = StoryEncoder.from_pretrained("somebody/exported", backend="onnx")
-    assert np.allclose(scores(found), scores(small()), atol=1e-5)
-    assert "model.safetensors" not in hub.given and "onnx/model.onnx" in hub.given
-    # As after more training in the same folder.
-    small("bert-cased").save_pretrained(tmp_path / "run")
-    with pytest.raises(ValueError, match="export it again .`narrative-twins export .* onnx"):
-        push_encoder(tmp_path / "run", "somebody/other")
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ImportError, match=r"pip install 'narrative_twins\[onnx\]'"):
-        push_encoder(tmp_path / "run", "somebody/other")
-    assert hub.files("models", "somebody/other") is None
 
 
 # Adapters: what is pushed is one plain checkpoint, which needs no adapter library.
