@@ -39,12 +39,8 @@ from .training.batches import TwinsCollator as TwinsCollator
 from .training.evaluators import SalienceEvaluator as SalienceEvaluator
 from .training.evaluators import TwinsEvaluator as TwinsEvaluator
 from .training.losses import NarrativeTwinsLoss as NarrativeTwinsLoss
-from .training.mlm import MaskedLanguageModelTrainer as MaskedLanguageModelTrainer
 from .training.salience_loss import JudgedStoriesCollator as JudgedStoriesCollator
 from .training.salience_loss import SalienceLoss as SalienceLoss
-from .training.trainer import (
-    MaskedLanguageModelTrainingArguments as MaskedLanguageModelTrainingArguments,
-)
 from .training.trainer import NarrativeTwinsTrainer as NarrativeTwinsTrainer
 from .training.trainer import NarrativeTwinsTrainingArguments as NarrativeTwinsTrainingArguments
 from .training.trainer import trainable_encoder as trainable_encoder

@@ -14,7 +14,6 @@ from datasets import Dataset
 from transformers import pipeline
 
 from narrative_twins import (
-    MaskedLanguageModelTrainer,
     NarrativeTwinsLoss,
     NarrativeTwinsTrainer,
     SalienceEvaluator,
@@ -143,8 +142,6 @@ def test_other_encoders_and_tokenizers_are_refused_with_what_to_pass(bert_folder
             collator(model.tokenizer)
     with pytest.raises(TypeError, match=r"model is str, .*trainable_encoder\(model\)"):
         NarrativeTwinsTrainer(bert_folder)
-    with pytest.raises(TypeError, match="model is SentenceTransformer, .*pass the folder or Hub"):
-        MaskedLanguageModelTrainer(model)
     with pytest.raises(TypeError, match="a row is str, .*load_story_salience"):
         SalienceEvaluator("stories")
     tokens = StoryEncoder.from_sentence_transformer(model).tokenizer

@@ -23,7 +23,6 @@ from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder, score_stories
 from narrative_twins.training.script import ScriptArguments, parse_arguments
-from narrative_twins.training.trainer import MaskedLanguageModelTrainingArguments
 
 from support.examples import EXAMPLES, run
 from support.models import SENTENCES
@@ -107,7 +106,8 @@ content_of = cache(runpy.run_path)
 def parsed(config: Path, *flags: str):
     """The training arguments and script arguments of a config, as its script parses them."""
     content = content_of(str(EXAMPLES / script_of(config)))
-    kind = content.get("NarrativeTwinsTrainingArguments", MaskedLanguageModelTrainingArguments)
+    names = ("NarrativeTwinsTrainingArguments", "MaskedTrainingArguments")
+    kind = next(content[name] for name in names if name in content)
     argv = ["--config", str(config), "--use_cpu", *flags]
     options = {"script": content.get("Recipe", ScriptArguments), "argv": argv}
     return parse_arguments(kind, content["DEFAULTS"], content["SMOKE"], **options)

@@ -9,13 +9,8 @@ from narrative_twins.training.batches import TwinsCollator as TwinsCollator
 from narrative_twins.training.evaluators import SalienceEvaluator as SalienceEvaluator
 from narrative_twins.training.evaluators import TwinsEvaluator as TwinsEvaluator
 from narrative_twins.training.losses import NarrativeTwinsLoss as NarrativeTwinsLoss
-from narrative_twins.training.mlm import MaskedLanguageModelTrainer as MaskedLanguageModelTrainer
-from narrative_twins.training.mlm import masked_language_model as masked_language_model
 from narrative_twins.training.salience_loss import JudgedStoriesCollator as JudgedStoriesCollator
 from narrative_twins.training.salience_loss import SalienceLoss as SalienceLoss
-from narrative_twins.training.trainer import (
-    MaskedLanguageModelTrainingArguments as MaskedLanguageModelTrainingArguments,
-)
 from narrative_twins.training.trainer import NarrativeTwinsTrainer as NarrativeTwinsTrainer
 from narrative_twins.training.trainer import (
     NarrativeTwinsTrainingArguments as NarrativeTwinsTrainingArguments,

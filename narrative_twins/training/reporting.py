@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from transformers import TrainerCallback
 
 from narrative_twins.data.rows import is_nested
 from narrative_twins.files import AtomicFile
+from narrative_twins.hub.cards import encoder_card
 from narrative_twins.hub.facts import EncoderFacts, Figure
 from narrative_twins.hub.push import base_model
 from narrative_twins.plots import style
@@ -87,9 +89,8 @@ class CurvesCallback(TrainerCallback):
 
 
 def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
-    """Facts about the encoder of a `NarrativeTwinsTrainer` or `MaskedLanguageModelTrainer`, which
-    has been evaluated on `evaluation_set`. Training rows are only counted, none of their text is
-    used."""
+    """Facts about the encoder of a trainer, which has been evaluated on `evaluation_set`. Training
+    rows are only counted, none of their text is used."""
     args, state = trainer.args, trainer.state
     base, base_id = base_model(trainer.transformer)
     data = trainer.train_dataset or {}
@@ -118,6 +119,15 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
             if f"eval_{name}" in metrics
         ],
     )
+
+
+def write_card(trainer: Any, folder: str | Path) -> None:
+    """Write the model card of an encoder that a trainer has saved in a folder: the facts of the
+    run, and the `facts` of the trainer."""
+    facts = dict(trainer.facts)
+    evaluation_set = facts.pop("evaluation_set", "validation rows of the training data")
+    card = encoder_card(replace(training_facts(trainer, evaluation_set), **facts))
+    Path(folder, "README.md").write_text(str(card), encoding="utf-8")
 
 
 def _windows(rows: Any) -> str:

@@ -10,7 +10,7 @@ import logging
 import tempfile
 from abc import abstractmethod
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from sentence_transformers import (
 from sentence_transformers.base.sampler import MultiDatasetDefaultBatchSampler
 from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
 from sentence_transformers.sentence_transformer.modules import Transformer
-from transformers import AutoConfig, Trainer, TrainingArguments
+from transformers import AutoConfig, Trainer
 from transformers.trainer import (
     OPTIMIZER_NAME,
     SCHEDULER_NAME,
@@ -37,8 +37,6 @@ from transformers.trainer_utils import HubStrategy
 from narrative_twins.encoder import loading
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
 from narrative_twins.encoder.tokenizer import StoryTokenizer, check_vocabulary, model_limit
-from narrative_twins.hub.cards import encoder_card
-from narrative_twins.hub.facts import EncoderFacts
 from narrative_twins.hub.push import HubError, full_id, push_encoder
 from narrative_twins.training.batches import (
     EpochCallback,
@@ -50,7 +48,7 @@ from narrative_twins.training.batches import (
     whole_stream_loader,
 )
 from narrative_twins.training.losses import SETTINGS, NarrativeTwinsLoss
-from narrative_twins.training.reporting import CurvesCallback, training_facts
+from narrative_twins.training.reporting import CurvesCallback, write_card
 from narrative_twins.training.salience_loss import SalienceLoss, judgments
 
 logger = logging.getLogger(__name__)
@@ -118,14 +116,6 @@ class NarrativeTwinsTrainingArguments(StoryTrainingArguments, SentenceTransforme
     window_batch_size: int | None = setting(
         None, "Rows per batch if stories have several windows; if not set, as for others."
     )
-
-
-@dataclass
-class MaskedLanguageModelTrainingArguments(StoryTrainingArguments, TrainingArguments):
-    """Arguments of `MaskedLanguageModelTrainer`: those of `StoryTrainingArguments` and of
-    transformers."""
-
-    mlm_probability: float = setting(0.15, "The share of tokens to predict.")
 
 
 def trainable_encoder(
@@ -308,21 +298,11 @@ class StoryTrainer(Trainer):
             )
         return loss
 
-    def encoder_facts(self) -> EncoderFacts:
-        """The facts for the model card of the encoder in its current state."""
-        known = dict(self.facts)
-        evaluation_set = known.pop("evaluation_set", "validation rows of the training data")
-        return replace(training_facts(self, evaluation_set), **known)
-
     def save_encoder(self, folder: str | Path) -> None:
         """Save the encoder as a sentence-transformers checkpoint with its card."""
         self.save_weights(folder)
         if self.args.should_save:
-            self._write_card(folder)
-
-    def _write_card(self, folder: str | Path) -> None:
-        card = str(encoder_card(self.encoder_facts()))
-        Path(folder, "README.md").write_text(card, encoding="utf-8")
+            write_card(self, folder)
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         """Push the encoder after a checkpoint was saved. `transformers` calls this in all
@@ -562,13 +542,13 @@ class NarrativeTwinsTrainer(StoryTrainer, SentenceTransformerTrainer):
         return super().get_batch_sampler(dataset, size, drop_last, *args, **kwargs)
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """Add no callback: the card is that of `encoder_facts`, which copies no rows into it."""
+        """Add no callback: `write_card` writes the card, and copies no rows into it."""
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = output_dir or self.args.output_dir
         self.model.save_pretrained(folder, create_model_card=False)
         torch.save(self.args, Path(folder) / TRAINING_ARGS_NAME)
-        self._write_card(folder)
+        write_card(self, folder)
 
     def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
         """The collator with the settings of the arguments. Raises ValueError if these set prompts

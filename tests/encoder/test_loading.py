@@ -26,7 +26,6 @@ from narrative_twins.encoder.loading import (
     resolve_name,
 )
 from narrative_twins.making.alignment import SentenceEmbedder
-from narrative_twins.training.mlm import masked_language_model
 from narrative_twins.training.trainer import trainable_encoder
 
 from support.hostile_checkpoints import (
@@ -49,7 +48,7 @@ from support.hostile_checkpoints import (
 from support.models import FAMILIES, encoder_of, modules, small
 
 STORY = "Nadia found a map. It led to a mill. The mill was gone."
-LOADERS = [StoryEncoder.from_pretrained, trainable_encoder, masked_language_model, SentenceEmbedder]
+LOADERS = [StoryEncoder.from_pretrained, trainable_encoder, SentenceEmbedder]
 CASES = WEIGHTS | SETTINGS | TOKENIZER
 
 
@@ -204,8 +203,6 @@ def test_language_models_fit_as_encoders(folder, caplog):
         assert StoryEncoder.from_pretrained(folder, device="cpu").pooling == "mean"
         load_model(AutoModelForMaskedLM, folder)
     assert "LOAD REPORT" not in caplog.text
-    AutoModel.from_pretrained(folder).save_pretrained(folder)
-    assert masked_language_model(folder).base_model.checkpoint_settings.pooling == "mean"
 
 
 def test_buffers_of_earlier_releases_fit(folder):

@@ -8,8 +8,6 @@ from datasets import Dataset
 from huggingface_hub import ModelCard
 
 from narrative_twins import (
-    MaskedLanguageModelTrainer,
-    MaskedLanguageModelTrainingArguments,
     NarrativeTwinsTrainer,
     NarrativeTwinsTrainingArguments,
     SalienceEvaluator,
@@ -74,25 +72,18 @@ def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp
     assert trainer.push_to_hub() == f"{hub.address}/me/run", "the user of the token"
 
 
-TRAINERS = {
-    "twins": (NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments, trainable_encoder),
-    "masked": (MaskedLanguageModelTrainer, MaskedLanguageModelTrainingArguments, str),
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "strategy", "commits"), [("twins", "every_save", 2), ("masked", "end", 0)]
-)
-def test_pushes_in_training_are_of_the_encoder_only(
-    kind, strategy, commits, bert_folder, hub, tmp_path
-):
+@pytest.mark.parametrize(("strategy", "commits"), [("every_save", 2), ("end", 0)])
+def test_pushes_in_training_are_of_the_encoder_only(strategy, commits, bert_folder, hub, tmp_path):
     """Each of them complete, with a card of the run in place of a draft."""
-    trainer_class, arguments_class, load = TRAINERS[kind]
     hub_settings = {"push_to_hub": True, "hub_always_push": True, "hub_private_repo": True}
     settings = {"hub_strategy": strategy, **hub_settings, **SETTINGS}
-    arguments = arguments_class(str(tmp_path / "run"), max_steps=2, save_steps=1, **settings)
-    trainer = trainer_class(load(bert_folder), arguments, Dataset.from_list(ROWS))
+    arguments = NarrativeTwinsTrainingArguments(
+        str(tmp_path / "run"), max_steps=2, save_steps=1, **settings
+    )
+    trainer = NarrativeTwinsTrainer(
+        trainable_encoder(bert_folder), arguments, Dataset.from_list(ROWS)
+    )
     trainer.train()
     counts = []
     for _ in range(2):
@@ -105,13 +96,11 @@ def test_pushes_in_training_are_of_the_encoder_only(
     assert counts == [commits, commits + 1] and NAME in hub.private
 
 
-@pytest.mark.parametrize("kind", TRAINERS)
-def test_strategies_that_push_the_state_of_training_are_refused(kind, tmp_path):
-    _, arguments_class, _ = TRAINERS[kind]
+def test_strategies_that_push_the_state_of_training_are_refused(tmp_path):
     settings = {**SETTINGS, "hub_strategy": "all_checkpoints"}
     with pytest.raises(ValueError, match="hub_strategy='all_checkpoints'.*'every_save'"):
-        arguments_class(str(tmp_path / "run"), push_to_hub=True, **settings)
-    arguments_class(str(tmp_path / "run"), **settings)
+        NarrativeTwinsTrainingArguments(str(tmp_path / "run"), push_to_hub=True, **settings)
+    NarrativeTwinsTrainingArguments(str(tmp_path / "run"), **settings)
 
 
 @pytest.mark.slow

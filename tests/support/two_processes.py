@@ -20,23 +20,13 @@ import torch.multiprocessing
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from torch.nn.parallel import DistributedDataParallel
-from torch.nn.utils.rnn import pad_sequence
 
 from narrative_twins.training.losses import NarrativeTwinsLoss
-from narrative_twins.training.mlm import (
-    MaskedLanguageModelTrainer,
-    MaskedTextsCollator,
-    masked_language_model,
-)
-from narrative_twins.training.trainer import (
-    MaskedLanguageModelTrainingArguments,
-    NarrativeTwinsTrainer,
-    NarrativeTwinsTrainingArguments,
-)
+from narrative_twins.training.trainer import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
 
 from support.examples import run
 from support.processes import run_python
-from support.twins_batches import QUIET, Seen, trained, without_dropout
+from support.twins_batches import QUIET, Seen, trained
 
 
 def loss_of_share(case: dict[str, Any]) -> tuple[float, dict[str, torch.Tensor]]:
@@ -49,36 +39,6 @@ def loss_of_share(case: dict[str, Any]) -> tuple[float, dict[str, torch.Tensor]]
     for _ in range(2):
         found = trained(loss([dict(case["batches"][dist.get_rank()])]), model)
     return found
-
-
-def mask_every_third(texts: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
-    """Collate texts like `DataCollatorForLanguageModeling`, but with the same tokens masked in each
-    run."""
-    ids = pad_sequence([torch.tensor(text["input_ids"]) for text in texts], batch_first=True)
-    kept = pad_sequence(
-        [torch.ones(len(text["input_ids"]), dtype=torch.long) for text in texts], batch_first=True
-    )
-    masked = (torch.arange(ids.shape[1]) % 3 == 1) & kept.bool()
-    return {"input_ids": ids, "attention_mask": kept, "labels": ids.masked_fill(~masked, -100)}
-
-
-def masked_run(case: dict[str, Any], folder: Path) -> list[list[float]]:
-    """The logged losses and gradient norms of a run of masked language modeling."""
-    args = MaskedLanguageModelTrainingArguments(str(folder), **QUIET | case["arguments"])
-    # Processes share the rows of a step.
-    args.per_device_train_batch_size = len(case["rows"]) // args.world_size
-    trainer = MaskedLanguageModelTrainer(
-        without_dropout(masked_language_model(case["model"])),
-        args,
-        Dataset.from_list(case["rows"]),
-        data_collator=MaskedTextsCollator(mask_every_third),  # type: ignore[arg-type]
-    )
-    trainer.train()
-    return [
-        [entry["loss"], entry["grad_norm"]]
-        for entry in trainer.state.log_history
-        if "loss" in entry
-    ]
 
 
 def run_and_resume(case: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -109,10 +69,6 @@ def work(rank: int, folder: Path, port: int) -> None:
     dist.init_process_group("gloo")
     found = {
         "losses": {name: loss_of_share(case) for name, case in settings["losses"].items()},
-        "masked": [
-            masked_run(case, folder / f"masked {number}")
-            for number, case in enumerate(settings["masked"])
-        ],
         "runs": {
             name: run_and_resume(case, folder / name) for name, case in settings["runs"].items()
         },

@@ -9,11 +9,10 @@ from huggingface_hub import ModelCard
 
 from narrative_twins.encoder.loading import DEFAULT_ENCODER
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
-from narrative_twins.training.mlm import MaskedLanguageModelTrainer
 from narrative_twins.training.reporting import last_metrics, training_facts
-from narrative_twins.training.trainer import MaskedLanguageModelTrainingArguments, trainable_encoder
+from narrative_twins.training.trainer import trainable_encoder
 
-from support.twins_batches import FILMS, QUIET, TWINS, trainer_of
+from support.twins_batches import FILMS, TWINS, trainer_of
 
 JUDGED = [{"story": ["Nadia found a map.", "It rained.", "She laughed."], "counts": [3, 0, 1]}]
 
@@ -78,12 +77,3 @@ def test_base_models_are_named_without_local_paths(tmp_path):
         ("a local bert model", None),
     ]
     assert found[2][1] == "one/encoder"
-
-
-def test_masked_language_modeling(bert_folder, tmp_path):
-    arguments = MaskedLanguageModelTrainingArguments(str(tmp_path), **QUIET, hub_model_id="me/mlm")
-    rows = Dataset.from_list(TWINS)
-    facts = training_facts(MaskedLanguageModelTrainer(bert_folder, arguments, rows), "")
-    assert facts.name == "Story encoder mlm"
-    expected = "masked language modeling (MaskedLanguageModelTrainer) of 15% of the tokens"
-    assert facts.objective.startswith(expected)

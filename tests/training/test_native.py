@@ -8,20 +8,12 @@ import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer import losses
-from transformers import BertForMaskedLM, TrainingArguments
+from transformers import TrainingArguments
 
-from narrative_twins import (
-    MaskedLanguageModelTrainer,
-    MaskedLanguageModelTrainingArguments,
-    NarrativeTwinsLoss,
-    NarrativeTwinsTrainer,
-    StoryEncoder,
-    TwinsCollator,
-    TwinsEvaluator,
-)
+from narrative_twins import NarrativeTwinsLoss, NarrativeTwinsTrainer, StoryEncoder, TwinsCollator
 from narrative_twins.data import RowError
 
-from support.models import encoder_of, trainable
+from support.models import trainable
 from support.trials import backend, search
 from support.twins_batches import (
     QUIET,
@@ -103,41 +95,12 @@ def test_hyperparameter_search_sets_the_objective_of_each_trial(tmp_path):
         assert run.objective == pytest.approx(logged(alone)[0], abs=1e-4)
 
 
-def masked_model():
-    model, _ = encoder_of("bert")
-    torch.manual_seed(3)
-    return BertForMaskedLM(model.config)
-
-
-def test_masked_language_modeling_starts_each_trial_again(tmp_path):
-    args = MaskedLanguageModelTrainingArguments(
-        str(tmp_path), max_steps=1, logging_steps=1, **QUIET
-    )
-    trainer = MaskedLanguageModelTrainer(
-        args=args,
-        train_dataset=twins(),
-        eval_dataset=twins().select(range(2)),
-        model_init=masked_model,
-        processing_class=encoder_of("bert")[1],
-        evaluator=TwinsEvaluator(TWINS, name="twins"),
-    )
-    with backend({"mlm_probability": 0.15}, {"mlm_probability": 0.6}):
-        first, second = search(trainer)
-    assert first.objective != second.objective
-    assert trainer.data_collator.mask.mlm_probability == 0.6
-    assert trainer.encoder.model is trainer.model.base_model
-    assert "eval_twins_accuracy" in trainer.evaluate()
-
-
 @pytest.mark.parametrize("kind", [SentenceTransformerTrainingArguments, TrainingArguments])
 def test_arguments_of_another_class_are_refused(kind, tmp_path):
     args = kind(str(tmp_path), **QUIET)
-    for make, model, wanted in (
-        (NarrativeTwinsTrainer, trainable, "NarrativeTwinsTrainingArguments"),
-        (MaskedLanguageModelTrainer, masked_model, "MaskedLanguageModelTrainingArguments"),
-    ):
-        with pytest.raises(ValueError, match=f"class {kind.__name__}, .* use {wanted}, "):
-            make(model(), args, twins())
+    wanted = "NarrativeTwinsTrainingArguments"
+    with pytest.raises(ValueError, match=f"class {kind.__name__}, .* use {wanted}, "):
+        NarrativeTwinsTrainer(trainable(), args, twins())
 
 
 class Truncated(torch.nn.Module):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 import torch
-from transformers import BertForMaskedLM
 
 from narrative_twins.training.losses import NarrativeTwinsLoss
 
-from support.models import encoder_of, trainable
+from support.models import trainable
 from support.twins_batches import FILMS, STORIES, TWINS, WINDOWS, assert_same, features, trained
-from support.two_processes import masked_run, run_two
+from support.two_processes import run_two
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("two processes")]
 """All in one worker, since `together` takes long."""
@@ -63,7 +61,7 @@ def share(batch: dict[str, torch.Tensor], rows: set[int]) -> dict[str, torch.Ten
 def together(tmp_path_factory, bert_folder):
     """What two processes are given, what each has found, and the losses of one process."""
     folder = tmp_path_factory.mktemp("together")
-    encoder, mlm = str(folder / "encoder"), str(folder / "mlm")
+    encoder = str(folder / "encoder")
     model = trainable().eval()
     model.save(encoder, create_model_card=False)
     model.double()
@@ -80,18 +78,6 @@ def together(tmp_path_factory, bert_folder):
                 "settings": settings,
             }
             alone[f"{number}, {size}"] = expected
-    random, tokenizer = encoder_of("bert")
-    BertForMaskedLM(random.config).save_pretrained(mlm)
-    tokenizer.save_pretrained(mlm)
-    rows = [
-        {"story": [f"Nadia found {at} coins."] * (1 + at), "twin": ["She did."] * (at > 3) or None}
-        for at in range(8)
-    ]
-    # The weights do not change, because Adam turns rounding errors of tiny gradients into full
-    # updates.
-    once = {"max_steps": 2, "logging_steps": 1, "learning_rate": 0.0}
-    sizes = [{"mini_batch_size": size} for size in (None, 3)]
-    masked = [{"model": mlm, "rows": rows, "arguments": once | size} for size in sizes]
     options = {"save_strategy": "steps", "per_device_train_batch_size": 2, "learning_rate": 1e-3}
     runs = {
         name: {**run, "model": encoder, "arguments": options | run["arguments"]}
@@ -99,7 +85,7 @@ def together(tmp_path_factory, bert_folder):
     }
     script = ["train_roc.py", "--smoke", "--use_cpu", "--encoder", bert_folder]
     script += ["--output_dir", str(folder / "script"), "--gather_across_devices", "true"]
-    given = {"losses": losses, "masked": masked, "runs": runs, "script": script}
+    given = {"losses": losses, "runs": runs, "script": script}
     torch.save(given, folder / "settings.pt")
     return folder, given, run_two(folder), alone
 
@@ -110,15 +96,6 @@ def test_loss_and_gradients_match_one_process(together):
     for name, expected in alone.items():
         for found in both:
             assert_same(found["losses"][name], expected, 1e-5)
-
-
-def test_masked_language_modeling_matches_one_process(together, tmp_path):
-    """Loss and norm of the gradient, although the processes have different numbers of texts and
-    masked tokens."""
-    _, given, both, _ = together
-    for case, found in zip(given["masked"], both[0]["masked"], strict=True):
-        alone = masked_run(case, tmp_path)
-        assert np.array(found) == pytest.approx(np.array(alone), rel=1e-4) and len(found) == 2
 
 
 def test_runs_in_two_processes(together):
