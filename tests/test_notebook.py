@@ -42,7 +42,7 @@ def test_the_notebook_runs_and_has_its_outputs(tmp_path):
     execute(out)
     stored, found = code_cells(NOTEBOOK), code_cells(out)
     assert [cell.execution_count for cell in stored] == [*range(1, len(stored) + 1)], (
-        "run make notebook"
+        "PYTHONPATH=tests python -m support.notebook writes them"
     )
     for cell, again in zip(stored, found, strict=True):
         texts, expected = printed(again), printed(cell)

@@ -40,7 +40,7 @@ def split_sentences(text: str) -> list[str]:
       character.
     - Chinese and Japanese sentences end at 。！？ without a space.
 
-    It needs no model and no network and takes linear time. `make splitters` compares it with
+    It needs no model and no network and takes linear time. docs/scoring.md compares it with
     alternatives.
     """
     marked = in_english_marks(text)

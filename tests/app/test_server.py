@@ -131,7 +131,7 @@ def guarded(app):
 
 
 def test_no_endpoint_reads_a_file(http, guarded, tmp_path):
-    """At all paths at which gradio takes events; `make attack` also tries all numbers."""
+    """At all paths at which gradio takes events."""
     secret = tmp_path / "secret.txt"
     secret.write_text(SECRET)
     client, passed = guarded

@@ -2,7 +2,7 @@
 
     PYTHONPATH=tests python -m support.notebook [OUT]
 
-Without OUT the notebook itself is written (`make notebook`). Times and progress bars are left out,
+Without OUT the notebook itself is written. Times and progress bars are left out,
 so that the same outputs make the same file.
 """
 

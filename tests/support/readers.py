@@ -1,16 +1,11 @@
 """What every reader of files must do with any bytes: report what is wrong, and raise nothing else.
-One function for each kind of file, for property tests and for fuzzing.
-
-    python -m support.readers KIND [OPTION OF LIBFUZZER ...] [FOLDER OF INPUTS]
-
-fuzzes a reader with atheris, for example with `-max_total_time=60`.
+One function for each kind of file, for property tests.
 """
 
 from __future__ import annotations
 
 import io
 import shutil
-import sys
 import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -152,17 +147,3 @@ READERS: dict[str, Callable[[bytes], None]] = {
     "checkpoints": checkpoints,
 }
 """Readers by the kind of file."""
-
-
-def fuzz(kind: str, options: list[str]) -> None:
-    """Fuzz a reader until libFuzzer's options say to stop, or it fails."""
-    import atheris
-
-    with atheris.instrument_imports(include=["narrative_twins", "json", "csv"]):
-        READERS[kind](b"{}")
-    atheris.Setup([sys.argv[0], *options], READERS[kind])
-    atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    fuzz(sys.argv[1], sys.argv[2:])
