@@ -1,4 +1,4 @@
-"""`narrative-twins make align` and `make entities`: narrative twins from several tellings of a
+"""`narrative-twins make align` and `make entities`: narrative twins from several versions of a
 work, and narrative twins with other names."""
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from narrative_twins.commands.options import (
     counted,
     on_interrupt,
     option,
+    plural,
     quiet_option,
     resume_option,
     shows_progress,
     tell,
 )
-from narrative_twins.files import STDIN, for_terminal
+from narrative_twins.writing import for_terminal
 
 
 def parse_similarities(text: str) -> dict[str, float]:
@@ -47,7 +48,7 @@ def parse_similarities(text: str) -> dict[str, float]:
 
 
 @command(
-    "Make long narrative twins from several tellings of a work. FILE is JSON Lines (id, story,"
+    "Make long narrative twins from several versions of a work. FILE is JSON Lines (id, story,"
     " twins), JSON, a folder or .zip archive of these, or of 'Tell me again!'; - is standard"
     " input.",
     extra="train",
@@ -133,38 +134,34 @@ def make_align(
 
 @command(
     "Replace the names of people, places, organizations and other entities in narrative twins: the"
-    " twin of a story and that of the distractor get names that occur nowhere else in the row."
+    " twin of a story and the twin of the distractor get names that occur nowhere else in the row."
     " Names are recognized by a spaCy pipeline.",
-    extra="train",
+    extra="entities",
 )
 @click.argument("rows", metavar="FILE")
-@option("-o", "--out", required=True, metavar="FILE", help="JSON Lines; - for standard output.")
-@option("--pipeline", required=True, metavar="NAME", help="Folder or name of a spaCy pipeline.")
+@option("-o", "--out", required=True, metavar="FILE", help="JSON Lines; a card is written, too.")
+@option(
+    "--pipeline",
+    default="en_core_web_sm",
+    show_default=True,
+    metavar="NAME",
+    help="spaCy pipeline.",
+)
 @option("--names", default="en_US", metavar="LOCALE", help="Locale of Faker (default: en_US).")
 @option("--seed", type=int, default=0, metavar="N", help="Seed of the draw of names (default: 0).")
 @option("--same-names", is_flag=True, help="Replace names in all texts of a row by the same names.")
 @resume_option
 @quiet_option
-def make_entities(rows: str, out: str, quiet: bool, resume: bool, **options: Any) -> int:
-    """Replace and write; print the number of replaced names."""
-    if out != STDIN:
-        check_rows_file([rows], out)
-    elif resume:
-        raise click.UsageError("--resume needs --out FILE")
+def make_entities(rows: str, out: str, quiet: bool, **options: Any) -> int:
+    """Replace and write; print the number of rows with replaced names."""
+    check_rows_file([rows], out)
 
-    from narrative_twins.making.substitution import replace_entities
+    from narrative_twins.making.entities import replace_entities
 
     with on_interrupt(out=out):
-        done = replace_entities(
-            rows, out, resume=resume, progress=shows_progress(quiet), report=tell, **options
+        changed = replace_entities(
+            rows, out, progress=shows_progress(quiet), report=tell, **options
         )
-    names = {"person": "people", "place": "places", "organization": "organizations"}
-    kinds: dict[Any, str] = {**names, "miscellaneous": "other entities"}
-    counts = ", ".join(f"{kind} {done.counts[key]:,}" for key, kind in kinds.items())
-    text = f"replaced in {done.rows:,} rows ({done.unchanged:,} without any): {counts}"
-    if done.done:
-        text += f"; {done.done:,} rows were done before"
-    if done.rows and done.unchanged == done.rows:
-        text += "; does the pipeline recognize entities?"
-    tell(text)
+    hint = "" if changed else "; is there a twin, and does the pipeline recognize entities?"
+    tell(f"names are replaced in {plural(changed, 'row', 'rows')}{hint}")
     return 0

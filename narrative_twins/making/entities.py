@@ -1,0 +1,300 @@
+"""Entity substitution: replaces the names of people, places and other entities in rows of narrative
+twins, so that an encoder that is trained on them can't tell a twin by the names that it shares with
+its story. The paper does this after "Tell me again!" (Hatzel and Biemann, 2024)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from importlib import metadata
+from itertools import chain, count, islice, pairwise
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+from tqdm import tqdm
+
+from narrative_twins.data.loading import load_story_twins, load_window_twins
+from narrative_twins.data.records import read_records
+from narrative_twins.data.rows import (
+    NEGATIVE_TWIN_NAMES,
+    TEXT_COLUMNS,
+    TWIN_NAMES,
+    RowError,
+    check_texts,
+)
+from narrative_twins.extras import check_extra
+from narrative_twins.hub.facts import DatasetFacts
+from narrative_twins.making import generated
+from narrative_twins.writing import JsonlLog, digest_of_files
+
+PIPELINE, LOCALE = "en_core_web_sm", "en_US"
+"""The default spaCy pipeline, and the default locale of the names of people."""
+
+KINDS: dict[str, str] = {
+    **dict.fromkeys(["PERSON", "PER"], "Person"),
+    **dict.fromkeys(["GPE", "LOC", "FAC"], "Location"),
+    "ORG": "Organization",
+    **dict.fromkeys("MISC NORP EVENT WORK_OF_ART LAW LANGUAGE PRODUCT".split(), "Entity"),
+}
+"""The kinds of entities by their labels in spaCy. Others, such as dates, are not replaced."""
+
+_PRONOUNS = "i me my you your he him his she her hers it its we us our they them their who".split()
+_TITLES = (
+    "mrs ms miss lady queen princess aunt sister mr mister sir lord king prince uncle brother"
+    " dr doctor prof professor judge president senator general colonel major captain lieutenant"
+    " sergeant inspector saint st"
+).split()
+_NO_NAMES = {*_PRONOUNS, *_TITLES}
+_EDGES = "\"'`´‘’‚“”„«»‹›()[]{}<>,;:!?….-–—*_ \t\n"
+_ARTICLE = re.compile(r"(?:the|my|your|his|her|its|our|their)\s+", re.IGNORECASE)
+_TITLE = re.compile(rf"(?:(?:{'|'.join(_TITLES)})\b\.?\s+)*", re.IGNORECASE)
+_POSSESSIVE = re.compile(r"['’ʼ][sS]?$")
+_WORD = re.compile(r"[^\W\d_]+(?:[-'’ʼ][^\W\d_]+)*")
+# Combining accents and joiners belong to the letter before them.
+_IN_WORD = "[\\w\u0300-\u036f\u200c\u200d]"
+
+
+class PeopleNames:
+    """First names and surnames of a locale of Faker, by frequency where that is known."""
+
+    def __init__(self, locale: str = LOCALE) -> None:
+        check_extra("entities")
+        from faker import Faker
+
+        try:
+            self.faker = Faker(locale, providers=["faker.providers.person"])
+        except AttributeError:
+            raise ValueError(f"{locale!r} is no locale of Faker; use one such as de_DE") from None
+
+    def gender_of(self, name: str) -> str:
+        """`"female"` or `"male"`, as most people with a first name are; empty if not known."""
+        weights = {"": 0.0}
+        for gender in ("female", "male"):
+            names = getattr(self.faker.get_providers()[0], f"first_names_{gender}", ())
+            weights[gender] = Counter(names)[name.title()]
+        return max(weights, key=weights.__getitem__)
+
+    def draw(self, part: str, taken: set[str]) -> str:
+        """A name of one word that is not in `taken`, to which it is added, case-folded. `part` is
+        `"last_name"`, `"first_name"`, `"first_name_female"` or `"first_name_male"`."""
+        for _ in range(2_000):  # until a name is not in the row
+            name: str = getattr(self.faker, part)()
+            if name.isalpha() and name.casefold() not in taken:
+                taken.add(name.casefold())
+                return name
+        raise ValueError("no name is left to draw; use a locale with more names")
+
+
+class RowNames:
+    """The names that are recognized in the texts of a row. Words are case-folded.
+
+    Attributes:
+        kinds: how often each name is recognized as each kind.
+        first, last: first names and surnames of people.
+        same, genders: by coreference, other names with the first name that they are replaced as,
+            and genders of first names.
+    """
+
+    def __init__(self, documents: Iterable[Any]) -> None:
+        self.kinds = defaultdict[str, Counter[str]](Counter)
+        self.first, self.last = set[str](), set[str]()
+        self.same, self.genders = dict[str, str](), dict[str, str]()
+        for document in documents:
+            for entity in document.ents:
+                kind = KINDS.get(entity.label_)
+                name = trimmed(entity.text, kind == "Person")
+                if kind and (words := _words(name)) and name.lower() not in _NO_NAMES:
+                    self.kinds[name][kind] += 1
+                    if kind == "Person":
+                        self.first.update(words[:-1] or words)
+                        self.last.update(words[-1:] if words[1:] else ())
+            for cluster in clusters_of(document):
+                self._join(cluster)
+
+    def _join(self, cluster: Sequence[str]) -> None:
+        names = {trimmed(text, True) for text in cluster} & self.kinds.keys()
+        if people := sorted(map(_words, names), key=len):
+            longest, aliases = people[-1], {words[0] for words in people if len(words) == 1}
+            self.same |= dict.fromkeys(aliases - {*longest, *self.last}, longest[0])
+            pronouns = {text.lower() for text in cluster} & {"she", "her", "he", "him"}
+            if pronouns:
+                self.genders[longest[0]] = "female" if pronouns & {"she", "her"} else "male"
+
+    def kind_of(self, name: str) -> str:
+        """What a name is recognized as most often; a word of a name is a person's."""
+        return self.kinds[name].most_common(1)[0][0] if name in self.kinds else "Person"
+
+    def forms(self, texts: Sequence[str]) -> dict[str, str]:
+        """What to search for, each with the name that it is a form of: names, the first and last
+        words of people's names that the texts do not have in lower case, and both in upper case."""
+        forms = {name: name for name in self.kinds}
+        common = {word for word in _WORD.findall(" ".join(texts)) if word.islower()}
+        for name in [name for name in self.kinds if self.kind_of(name) == "Person"]:
+            words = [word for word in _WORD.findall(name) if not word[0].islower()]
+            ends = {words[0], words[-1]} - {word.title() for word in common | _NO_NAMES}
+            forms |= {word: word for word in ends if len(word) > 1}
+        upper = [form for form in forms if len(form) > 2 and form != form.upper()]
+        # Also for a name that is recognized in both forms.
+        return forms | {form.upper(): forms[form] for form in upper}
+
+
+def trimmed(text: str, is_person: bool) -> str:
+    """A name without the punctuation around it, `'s`, an article, and titles of people."""
+    name = _ARTICLE.sub("", text.strip(_EDGES), count=1)
+    name = _TITLE.sub("", name, count=1) if is_person else name
+    return _POSSESSIVE.sub("", name.strip(_EDGES)).strip(_EDGES)
+
+
+def _words(name: str) -> list[str]:
+    """The case-folded words of a name, without words in lower case such as `de`."""
+    return [word.casefold() for word in _WORD.findall(name) if not word[0].islower()]
+
+
+def clusters_of(document: Any) -> list[list[str]]:
+    """The mentions in each cluster of coreference of a spaCy document: span groups whose names
+    begin with `coref_clusters`, or `doc._.coref_clusters` as of the component `fastcoref`."""
+    groups = [spans for name, spans in document.spans.items() if name.startswith("coref_clusters")]
+    ranges = document._.coref_clusters if document.has_extension("coref_clusters") else None
+    return [[span.text for span in spans] for spans in groups] + [
+        [document.text[start:end] for start, end in cluster] for cluster in ranges or ()
+    ]
+
+
+def substitute(
+    row: Mapping[str, Any], seed: str, pipeline: Any, people: PeopleNames, same_names: bool = False
+) -> dict[str, Any]:
+    """Replace the names in the twins of a row, so that story and twin have no name in common.
+
+    The twin (`twin`) and the twin of the distractor (`negative_twin`) each get new names that occur
+    nowhere else in the row; story and distractor (`negative`) keep their texts. Names are
+    recognized in all texts of the row together. Each word of a person's name becomes another name,
+    by one mapping: `Anna Karenina`, `Anna` and `Karenina` fit together. Places become `Location A`
+    and so on, organizations `Organization A`, other entities `Entity A`, in the order they appear.
+    All other text is kept, byte for byte. Raises ValueError if a text is too long for the pipeline,
+    or no name is left to draw.
+
+    Args:
+        row: in any shape that `load_story_twins` or `load_window_twins` reads, and checked.
+        seed: seed of the draws, the same on every machine; should differ between rows.
+        pipeline: a spaCy pipeline that recognizes entities. If it finds coreference (see
+            `clusters_of`), `Bill` and `William` may be one person, and pronouns show the gender.
+        people: the names to draw from.
+        same_names: replace the names in all texts, each by the same new name.
+    """
+    changed, texts = dict(row), list[str]()
+    for column in [column for column in TEXT_COLUMNS if row.get(column) is not None]:
+        sentences: list[str] = []
+        _mapped(row[column], sentences.append)
+        texts.append(" ".join(sentences))
+    names = RowNames(pipeline.pipe(texts))
+    people.faker.seed_instance(seed)
+    forms, words = names.forms(texts), re.findall(r"\w+", " ".join(texts).casefold())
+    taken = {*words, *map(" ".join, pairwise(words))}
+    search = "|".join(sorted(map(re.escape, forms), key=len, reverse=True)) or "(?!)"
+    pattern = re.compile(f"(?<!{_IN_WORD})(?:{search})(?!{_IN_WORD})")
+    new: dict[Any, str] = {}
+
+    def new_word(match: re.Match[str]) -> str:
+        word = names.same.get(match[0].casefold(), match[0].casefold())
+        if word not in new and word in names.first | names.last:
+            gender = names.genders.get(word) or people.gender_of(word)
+            part = "last_name" if word in names.last else f"first_name_{gender}".rstrip("_")
+            new[word] = people.draw(part, taken)
+        return new.get(word, match[0])
+
+    def new_name(match: re.Match[str]) -> str:
+        name = forms[match[0]]
+        kind = names.kind_of(name)
+        if kind != "Person" and (kind, name) not in new:
+            labels = (f"{kind} {letter}" for letter in chain(ascii_uppercase, count(1)))
+            new[kind, name] = next(x for x in labels if x.casefold() not in taken)
+            taken.add(new[kind, name].casefold())
+        written = _WORD.sub(new_word, name) if kind == "Person" else new[kind, name]
+        return written if match[0] == name else written.upper()
+
+    for side in [TEXT_COLUMNS] if same_names else [TWIN_NAMES, NEGATIVE_TWIN_NAMES]:
+        new.clear()
+        for column in [column for column in side if row.get(column) is not None]:
+            changed[column] = _mapped(row[column], partial(pattern.sub, new_name))
+    return changed
+
+
+def _mapped(content: Any, change: Callable[[str], Any]) -> Any:
+    """The content of a column (sentences, windows, or sections by name) with changed sentences."""
+    if isinstance(content, str):
+        return change(content)
+    if isinstance(content, Mapping):
+        return {name: _mapped(part, change) for name, part in content.items()}
+    return [_mapped(part, change) for part in content]
+
+
+def replace_entities(
+    rows: str,
+    out: str,
+    pipeline: str = PIPELINE,
+    *,
+    names: str = LOCALE,
+    seed: int = 0,
+    same_names: bool = False,
+    resume: bool = False,
+    progress: bool = False,
+    report: generated.Report = generated.logger.warning,
+) -> int:
+    """Replace the names in a file of rows, and write the rows with their facts and their card, see
+    `describe_rows`. Returns the number of rows of this run in which a name was replaced.
+
+    Args:
+        rows: the file of the rows (RowError if one is invalid).
+        out: the JSON Lines file to write. Until it is complete, its rows are in `OUT.part`.
+        pipeline: the folder or the name of a spaCy pipeline (OSError if it is not installed).
+        names: a locale of Faker.
+        seed, same_names: see `substitute`.
+        resume: resume an interrupted run, of the same rows and settings (ResumeError).
+        progress, report: whether to show a progress bar, and what is called with each problem.
+    """
+    people = PeopleNames(names)
+    import spacy
+
+    try:
+        recognizer = spacy.load(pipeline)
+    except OSError as error:
+        fix = f"install it by python -m spacy download {pipeline}, or name another by --pipeline"
+        raise OSError(f"the spaCy pipeline can't be loaded ({error}); {fix}") from None
+    facts = generated.facts_of(rows) or DatasetFacts("Twins", "Stories with twins.", "", "")
+    total = sum(bool(check_texts(record.row, record.where)) for record in read_records(rows))
+    settings = {
+        "rows": f"{Path(rows).resolve().name} {digest_of_files(rows)}",
+        "names replaced in": "all texts of a row" if same_names else "the twins only",
+        "spaCy pipeline": f"{generated.public_name(pipeline)} {digest_of_files(recognizer.path)}",
+        "names of people": f"{names} of Faker {metadata.version('faker')}",
+        "seed": seed,
+    }
+    changed = 0
+    with JsonlLog(f"{out}.part", settings, resume) as log:
+        remaining = islice(read_records(rows), len(log.rows), None)
+        for record in tqdm(remaining, None, total - len(log.rows), disable=not progress):
+            # The default id depends on the file.
+            row = {**record.row, "id": record.id}
+            try:
+                new = substitute(row, f"{seed} {record.id}", recognizer, people, same_names)
+            except ValueError as error:
+                raise RowError(record.where, str(error)) from None
+            log.append(new)
+            changed += new != row
+    log.complete(out)
+    facts.name += " with replaced names"
+    facts.source += f"\n\n{generated.recipe_text('narrative-twins make entities', settings)}"
+    facts.limits += " A pipeline recognizes names: it misses some, and takes other words for names."
+    generated.describe_rows(out, facts, _load, report)
+    return changed
+
+
+def _load(source: Any, cache_dir: str) -> Any:
+    """Load rows of stories or of windows."""
+    try:
+        return load_story_twins(source, cache_dir=cache_dir)
+    except RowError:
+        return load_window_twins(source, cache_dir=cache_dir)
