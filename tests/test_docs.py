@@ -148,7 +148,8 @@ def files(tmp_path_factory, bert_folder) -> Path:
     for name, found in rows.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
     shutil.copytree(bert_folder, folder / "runs" / "roc" / "final")
-    save_pipeline(folder / "my_pipeline")
+    for name in ("my_pipeline", "en_core_web_sm"):
+        save_pipeline(folder / name)
     return folder
 
 

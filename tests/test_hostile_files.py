@@ -6,7 +6,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -50,8 +49,8 @@ HOSTILE = {
 }
 
 
-# Kinds of files in which a document is packed: see the tests of archives here and of books.
-PACKED = ("works", "rows-parquet", "book-epub", "book-docx")
+# Kinds of files in which a document is packed: see the tests of books.
+PACKED = ("rows-parquet", "book-epub", "book-docx")
 FUZZED = [f for f in (Path(__file__).parent / "fuzz").iterdir() if f.suffix != ".md"]
 """Inputs in the forms that are read, and those that made a reader fail."""
 
@@ -72,16 +71,6 @@ def test_hostile_documents(kind):
 @example(data=b"\n")
 def test_any_document(kind, data):
     READERS[kind](gzip.compress(data) if kind.endswith(".gz") else data)
-
-
-@settings(max_examples=25)
-@given(name=st.sampled_from(["a.jsonl", "summaries/a.json", "a\n.json"]), data=documents)
-def test_any_document_in_an_archive(name, data):
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr(name, data)
-    READERS["works"](packed.getvalue())
-    READERS["works"](packed.getvalue()[: len(data)])
 
 
 @pytest.fixture

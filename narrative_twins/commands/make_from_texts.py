@@ -32,25 +32,20 @@ def parse_similarities(text: str) -> dict[str, float]:
     defaults."""
     from narrative_twins.making.long_twins import MAX_SIMILARITY, OTHER_LANGUAGES
 
-    found: dict[str, float] = {}
+    limits: dict[str, float] = {}
     for item in text.split(","):
         language, _, value = item.rpartition("=")
-        language = language.strip() or OTHER_LANGUAGES
-        if language in found:
-            raise ValueError(f"{text!r} has two numbers for {language}; give one number")
         try:
-            found[language] = float(value)
+            limits[language.strip() or OTHER_LANGUAGES] = float(value)
         except ValueError:
-            raise ValueError(
-                f"{text!r} is not a list of similarities such as 0.6,fr=0.681"
-            ) from None
-    return found if OTHER_LANGUAGES in found else {**MAX_SIMILARITY, **found}
+            problem = f"{text!r} is not a list of similarities such as 0.6,fr=0.681"
+            raise ValueError(problem) from None
+    return limits if OTHER_LANGUAGES in limits else {**MAX_SIMILARITY, **limits}
 
 
 @command(
     "Make long narrative twins from several versions of a work. FILE is JSON Lines (id, story,"
-    " twins), JSON, a folder or .zip archive of these, or of 'Tell me again!'; - is standard"
-    " input.",
+    " twins), JSON, a folder of these or of 'Tell me again!'; - is standard input.",
     extra="train",
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
@@ -78,11 +73,11 @@ def parse_similarities(text: str) -> dict[str, float]:
     "--max-similarity",
     type=Parsed(parse_similarities),
     metavar="X,L=X",
-    help="Drop tellings that are more similar than this, if their similarity is given (default:"
+    help="Drop versions that are more similar than this, if their similarity is given (default:"
     " fr=0.681,de=0.674,it=0.612,es=0.591,0.6). fr=0.7 changes the limit of one language; a number"
     " without a language is the limit of all languages that are not listed with it.",
 )
-@option("--language", default="en", help="Language of the tellings, for the card (default: en).")
+@option("--language", default="en", help="Language of the versions, for the card (default: en).")
 @option("--anonymized", is_flag=True, help="Twins of 'Tell me again!' with replaced names.")
 @option("--seed", type=int, default=0, help="Seed of the choice among several twins (default: 0).")
 @resume_option
@@ -95,6 +90,7 @@ def make_align(
     device: str | None,
     batch_size: int,
     quiet: bool,
+    windows: int,
     min_sentences: int,
     max_difference: float,
     min_window: int,
@@ -107,29 +103,25 @@ def make_align(
     from transformers.utils import logging
 
     from narrative_twins.making.alignment import SentenceEmbedder
-    from narrative_twins.making.long_twins import Filters, describe_counts, make_long_twins
-    from narrative_twins.making.made import CARD, FACTS
+    from narrative_twins.making.generated import CARD, FACTS
+    from narrative_twins.making.long_twins import MAX_SIMILARITY, Filters, make_long_twins
 
-    limits = {"max_similarity": max_similarity} if max_similarity else {}
-    filters = Filters(min_sentences, max_difference, min_window, **limits)
+    limits = max_similarity or MAX_SIMILARITY
+    filters = Filters(windows, min_sentences, max_difference, min_window, limits)
     logging.disable_progress_bar()
     with on_interrupt(out=out):
+        embed = SentenceEmbedder(encoder, device, batch_size, pooling)
+        progress = shows_progress(quiet)
         counts = make_long_twins(
-            files,
-            out,
-            SentenceEmbedder(encoder, device, batch_size, pooling),
-            filters=filters,
-            progress=shows_progress(quiet),
-            report=tell,
-            **options,
+            files, out, embed, filters, progress=progress, report=tell, **options
         )
-    for words, number in describe_counts(counts, filters).items():
+    for words, number in sorted(counts.items()):
         print(f"{number:>9,}  {words}")
-    if not counts["kept"] + counts["earlier_rows"]:
+    if not counts["works kept, with a twin"]:
         return 1
     card, facts = (Path(out).with_suffix(suffix) for suffix in (CARD, FACTS))
     print(for_terminal(f"\n{out}, with its card {card} and its facts {facts}"))
-    return 1 if counts["unreadable"] else 0
+    return 1 if counts["works that are invalid"] else 0
 
 
 @command(

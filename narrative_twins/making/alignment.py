@@ -1,16 +1,16 @@
-"""Alignment of two tellings of a story: sentence vectors of a sentence-transformers encoder, and
+"""Alignment of two versions of a story: sentence vectors of a sentence-transformers encoder, and
 dynamic time warping over their similarities."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.baselines.graph import cosine_matrix
 from narrative_twins.encoder.loading import (
     SAFELY,
     check_checkpoint,
@@ -24,10 +24,6 @@ from narrative_twins.encoder.tokenizer import check_vocabulary, is_truncated
 STEPS = ((1, 1), (1, 0), (0, 1))
 """Steps of a path, in sentences of the story and of the twin; among equally good steps the first is
 used."""
-
-SentencePooling: TypeAlias = Literal["checkpoint", "pooler"]
-"""How a sentence vector is made of token states: as the settings of the checkpoint say, or by the
-model's pooler."""
 
 
 class SentenceEmbedder:
@@ -44,8 +40,6 @@ class SentenceEmbedder:
             weights must be in the checkpoint (OSError if they are not).
 
     Attributes:
-        name: the name of the encoder.
-        pooling: as given.
         truncated: number of sentences so far that were truncated to the encoder's context.
     """
 
@@ -54,7 +48,7 @@ class SentenceEmbedder:
         name: str | Path | None = None,
         device: str | None = None,
         batch_size: int = 32,
-        pooling: SentencePooling = "checkpoint",
+        pooling: Literal["checkpoint", "pooler"] = "checkpoint",
     ) -> None:
         from sentence_transformers import SentenceTransformer
 
@@ -86,18 +80,8 @@ class SentenceEmbedder:
     def __call__(self, sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
         self.truncated += sum(is_truncated(self._model, sentence) for sentence in sentences)
         return self._model.encode(
-            list(sentences),
-            batch_size=self._batch_size,
-            show_progress_bar=False,
-            convert_to_numpy=True,
+            list(sentences), batch_size=self._batch_size, show_progress_bar=False
         )
-
-
-def similarity_matrix(
-    story: NDArray[np.floating[Any]], twin: NDArray[np.floating[Any]]
-) -> NDArray[np.float64]:
-    """The cosine similarities of n and m vectors, of shape (n, m); those of a zero vector are 0."""
-    return cosine_matrix(np.concatenate([story, twin]))[: len(story), len(story) :]
 
 
 def best_path(similarities: NDArray[np.floating[Any]]) -> list[tuple[int, int]]:
@@ -105,19 +89,12 @@ def best_path(similarities: NDArray[np.floating[Any]]) -> list[tuple[int, int]]:
     warping in O(n·m).
 
     A path goes from cell (0, 0) to cell (n − 1, m − 1) by the steps of `STEPS`; its sum includes
-    both ends:
-
-        total[i, j] = similarities[i, j]
-                      + max(total[i − 1, j − 1], total[i − 1, j], total[i, j − 1])
-
-    Ties are broken from the end, in the order of `STEPS`. Since most similarities are above 0, a
-    diagonal step usually adds less than two single steps, and is rare.
+    both ends. Ties are broken from the end, in the order of `STEPS`. Since most similarities are
+    above 0, a diagonal step usually adds less than two single steps, and is rare.
 
     Returns:
         The cells of the path in order: i is the index of a sentence of the story, j of the twin.
-
-    Raises:
-        ValueError: the matrix is empty, or has a cell that is not a finite number.
+        ValueError if the matrix is empty, or has a cell that is not a finite number.
     """
     cells = np.asarray(similarities, np.float64)
     if cells.ndim != 2 or not cells.size or not np.isfinite(cells).all():
@@ -125,34 +102,17 @@ def best_path(similarities: NDArray[np.floating[Any]]) -> list[tuple[int, int]]:
             f"similarities of shape {cells.shape}: a non-empty matrix of finite numbers is needed"
         )
     n, m = cells.shape
-    # The total of cell (i, j) is stored at [i + j + 2, i + 1], so that each anti-diagonal i + j is
-    # a row: its cells do not depend on each other and are computed at once. Cells outside the
-    # matrix are -inf, so no path uses them.
-    totals = np.full((n + m + 1, n + 1), -np.inf)
-    # The start of all paths: a cell (-1, -1), from which the first step leads to (0, 0).
-    totals[0, 0] = 0
-    for diagonal in range(n + m - 1):
-        # The half-open range of i in this anti-diagonal.
-        lo, hi = max(0, diagonal - m + 1), min(n, diagonal + 1)
-        both, story, twin = (_before(totals, diagonal, lo, hi, step) for step in STEPS)
-        rows = np.arange(lo, hi)
-        totals[diagonal + 2, lo + 1 : hi + 1] = cells[rows, diagonal - rows] + np.maximum(
-            np.maximum(both, story), twin
-        )
+    # The total of cell (i, j) is at [i + 1][j + 1]; cells outside of the matrix are -inf, so that
+    # no path uses them, but for the one before all paths.
+    totals = [[-math.inf] * (m + 1) for _ in range(n + 1)]
+    totals[0][0] = 0
+    for i, row in enumerate(cells.tolist()):
+        for j, cell in enumerate(row):
+            totals[i + 1][j + 1] = cell + max(totals[i][j], totals[i][j + 1], totals[i + 1][j])
     i, j = n - 1, m - 1
     path = [(i, j)]
     while (i, j) != (0, 0):
-        # Trace back to the predecessor with the largest total; `max` returns the first of equal
-        # ones.
-        down, right = max(STEPS, key=lambda step: _before(totals, i + j, i, i + 1, step)[0])
-        i, j = i - down, j - right
+        # `max` returns the first of equal predecessors.
+        i, j = max(((i - di, j - dj) for di, dj in STEPS), key=lambda c: totals[c[0] + 1][c[1] + 1])
         path.append((i, j))
     return path[::-1]
-
-
-def _before(
-    totals: NDArray[np.float64], diagonal: int, lo: int, hi: int, step: tuple[int, int]
-) -> NDArray[np.float64]:
-    """The totals of the predecessors by one step of the cells `lo` to `hi` of an anti-diagonal."""
-    down, right = step
-    return totals[diagonal + 2 - down - right, lo + 1 - down : hi + 1 - down]

@@ -82,15 +82,6 @@ def rows(suffix: str) -> Callable[[bytes], None]:
     return read
 
 
-def works(data: bytes) -> None:
-    """Archives of works."""
-    from narrative_twins.making.works import read_documents
-
-    with _file("works.zip", data) as file:
-        for document in read_documents([str(file)]):
-            assert document.problem is None or document.content is None
-
-
 def books(suffix: str) -> Callable[[bytes], None]:
     """Books: sentences that are in the text, or an error on one line."""
 
@@ -142,7 +133,6 @@ READERS: dict[str, Callable[[bytes], None]] = {
         for kind in ("jsonl", "json", "csv", "jsonl.gz", "csv.gz", "parquet")
     },
     **{f"book-{kind}": books(kind) for kind in ("txt", "md", "html", "epub", "docx")},
-    "works": works,
     "results": results,
     "checkpoints": checkpoints,
 }
