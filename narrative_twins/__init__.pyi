@@ -35,10 +35,10 @@ from .stories.story import Order as Order
 from .stories.story import Story as Story
 from .stories.story import StoryError as StoryError
 from .stories.story import Window as Window
-from .training.batches import TwinsCollator as TwinsCollator
 from .training.evaluators import SalienceEvaluator as SalienceEvaluator
 from .training.evaluators import TwinsEvaluator as TwinsEvaluator
 from .training.losses import NarrativeTwinsLoss as NarrativeTwinsLoss
+from .training.losses import TwinsCollator as TwinsCollator
 from .training.salience_loss import JudgedStoriesCollator as JudgedStoriesCollator
 from .training.salience_loss import SalienceLoss as SalienceLoss
 from .training.trainer import NarrativeTwinsTrainer as NarrativeTwinsTrainer

@@ -120,4 +120,4 @@ def test_the_way_of_a_training_step(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["train_wiki.py", *options, "--use_cpu", "true"])
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     found = list(modules_run(train))
-    assert found == documented("From a script to a step of training") and len(found) <= 16
+    assert found == documented("From a script to a step of training") and len(found) <= 14

@@ -5,15 +5,14 @@ from narrative_twins.extras import check_extra as _check_extra
 
 _check_extra("train")
 
-from narrative_twins.training.batches import TwinsCollator as TwinsCollator
 from narrative_twins.training.evaluators import SalienceEvaluator as SalienceEvaluator
 from narrative_twins.training.evaluators import TwinsEvaluator as TwinsEvaluator
 from narrative_twins.training.losses import NarrativeTwinsLoss as NarrativeTwinsLoss
+from narrative_twins.training.losses import TwinsCollator as TwinsCollator
 from narrative_twins.training.salience_loss import JudgedStoriesCollator as JudgedStoriesCollator
 from narrative_twins.training.salience_loss import SalienceLoss as SalienceLoss
 from narrative_twins.training.trainer import NarrativeTwinsTrainer as NarrativeTwinsTrainer
 from narrative_twins.training.trainer import (
     NarrativeTwinsTrainingArguments as NarrativeTwinsTrainingArguments,
 )
-from narrative_twins.training.trainer import StoryTrainingArguments as StoryTrainingArguments
 from narrative_twins.training.trainer import trainable_encoder as trainable_encoder

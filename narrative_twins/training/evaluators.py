@@ -3,15 +3,14 @@ distractors."""
 
 from __future__ import annotations
 
-import csv
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from sentence_transformers.base.evaluation import BaseEvaluator
 
+from narrative_twins.data.rows import find_column
 from narrative_twins.encoder.passes import pool_windows
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.agreement import (
@@ -23,67 +22,46 @@ from narrative_twins.evaluation.agreement import (
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.options import Approximation
-from narrative_twins.training.batches import DISTRACTOR, STORY, TWIN, TwinsCollator
+from narrative_twins.training.losses import DISTRACTOR, STORY, TWIN, TwinsCollator
 
 
 class StoryEvaluator(BaseEvaluator):
-    """Base class of the evaluators.
-
-    Attributes:
-        csv_file: the name of the file that results are added to in `output_path`, as those of
-            sentence-transformers have it: for example `salience_evaluation_dev_results.csv`.
-    """
+    """Base class of the evaluators. Metrics have the prefix `name`, and those of texts are measured
+    with at most `context_tokens` tokens per text."""
 
     greater_is_better = True
-    kind: ClassVar[str]
-    """What the file is named after."""
 
-    def __init__(
-        self, name: str, primary: str, context_tokens: int | None, write_csv: bool
-    ) -> None:
+    def __init__(self, name: str, primary: str, context_tokens: int | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.prefix = f"{name}_" if name else ""
         self.name = name
         self.context_tokens = context_tokens
         self.primary_metric = self.prefix + primary
-        self.write_csv = write_csv
-        self.csv_file = f"{self.kind}_evaluation_{self.prefix}results.csv"
 
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """The metrics of a `SentenceTransformer` or `StoryEncoder` by prefixed name; nan for
         metrics that are not defined for any story. A `StoryEncoder` keeps its own context instead
-        of `context_tokens`. With an `output_path` they are also added as a row to `csv_file` in
-        that folder; raises OSError if it can't be written."""
-        given = isinstance(model, StoryEncoder)
-        module = model.model if given else model
+        of `context_tokens`. `output_path` is ignored."""
+        is_encoder = isinstance(model, StoryEncoder)
+        module = model.model if is_encoder else model
         was_training = module.training
         module.eval()
         try:
             with torch.inference_mode():
                 encoder = model
-                if not given:
+                if not is_encoder:
                     encoder = StoryEncoder.from_sentence_transformer(
                         model, context_tokens=self.context_tokens
                     )
-                found = self.evaluate(encoder)
+                values = self.evaluate(encoder)
         finally:
             module.train(was_training)
-        metrics = {self.prefix + metric: value for metric, value in found.items()}
-        if output_path is not None and self.write_csv:
-            self._add_row(Path(output_path), {"epoch": epoch, "steps": steps, **found})
-        if not given:
+        metrics = {self.prefix + metric: value for metric, value in values.items()}
+        if not is_encoder:
             self.store_metrics_in_model_card_data(model, metrics, int(epoch), steps)
         return metrics
-
-    def _add_row(self, folder: Path, row: Mapping[str, float]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / self.csv_file).open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, row)
-            if not file.tell():
-                writer.writeheader()
-            writer.writerow(row)
 
     @abstractmethod
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
@@ -117,13 +95,10 @@ class SalienceEvaluator(StoryEvaluator):
         context_tokens: maximum tokens per forward pass; ignored for a `StoryEncoder`, which has its
             own context.
         progress: show a progress bar.
-        write_csv: add the metrics to a CSV file if the evaluator is called with an `output_path`.
 
     Raises:
         ValueError: there are no rows, or one has no labels of the kind that the first one has.
     """
-
-    kind = "salience"
 
     def __init__(
         self,
@@ -135,43 +110,52 @@ class SalienceEvaluator(StoryEvaluator):
         primary: str | None = None,
         context_tokens: int | None = None,
         progress: bool = False,
-        write_csv: bool = True,
     ) -> None:
         self.rows = list(rows)
-        self.approximate = approximate
-        self.operations = resolve_operations(operations, one_pass=approximate is not None)
-        self.progress = progress
         for row in self.rows:
             if not isinstance(row, Mapping):
                 raise TypeError(
                     f"a row is {type(row).__name__}, not a mapping; pass rows, for example from"
                     " load_story_salience"
                 )
-        first = self.rows[0] if self.rows else {}
-        kinds: tuple[str, ...] = ("counts", "labels")
-        self.has_points = all(first.get(kind) is None for kind in kinds)
-        if self.has_points:
-            kinds = ("turning_points",)
-        self.labels = []
-        for row in self.rows:
-            self.labels += [row[kind] for kind in kinds if row.get(kind) is not None][:1]
-        if not self.rows or len(self.labels) < len(self.rows):
+        # Of all rows: votes or other labels, or else turning points.
+        votes = [find_column(row, "counts", "labels") for row in self.rows]
+        points = [row.get("turning_points") for row in self.rows]
+        self.has_points = all(labels is None for labels in votes)
+        self.labels: list[Any] = points if self.has_points else votes
+        if not self.rows or any(labels is None for labels in self.labels):
             raise ValueError(
                 "rows with 'counts', 'labels' or 'turning_points' are needed, the same for all,"
                 " for example from load_story_salience"
             )
-        names = [operation.name for operation in self.operations]
+        self.approximate = approximate
+        self._one_pass = approximate is not None
+        # All are looked up when they are measured.
+        self._operations = (
+            None if operations is None else resolve_operations(operations, one_pass=self._one_pass)
+        )
+        self.progress = progress
         if primary is None:
+            names = ["summarization"] if operations is None else self.names
             best = "summarization" if "summarization" in names else names[0]
             primary = f"{best}_{'auc' if self.has_points else 'spearman'}"
-        super().__init__(name, primary, context_tokens, write_csv)
+        super().__init__(name, primary, context_tokens)
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The operations that are measured."""
+        return self._operations or resolve_operations(one_pass=self._one_pass)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the operations."""
+        return [operation.name for operation in self.operations]
 
     def labels_of_metrics(self) -> Mapping[str, str]:
-        names = [operation.name for operation in self.operations]
         labels = (
-            turning_point_labels(names, len(self.labels[0]))
+            turning_point_labels(self.names, len(self.labels[0]))
             if self.has_points
-            else vote_labels(names)
+            else vote_labels(self.names)
         )
         form = "" if self.approximate is None else f", {self.approximate}"
         return {metric: label + form for metric, label in labels.items()}
@@ -198,13 +182,10 @@ class TwinsEvaluator(StoryEvaluator):
         name: prefix of the metric name.
         batch_size: rows encoded at a time.
         context_tokens: maximum tokens per text, as in training; ignored for a `StoryEncoder`.
-        write_csv: as for `SalienceEvaluator`.
 
     Raises:
         ValueError: no row has both a twin and a distractor.
     """
-
-    kind = "twins"
 
     def __init__(
         self,
@@ -213,7 +194,6 @@ class TwinsEvaluator(StoryEvaluator):
         name: str = "",
         batch_size: int = 32,
         context_tokens: int | None = None,
-        write_csv: bool = True,
     ) -> None:
         self.rows = [
             row for row in rows if row.get("twin") is not None and row.get("negative") is not None
@@ -221,7 +201,7 @@ class TwinsEvaluator(StoryEvaluator):
         if not self.rows:
             raise ValueError("rows with both 'twin' and 'negative' are needed to compare the two")
         self.batch_size = batch_size
-        super().__init__(name, "accuracy", context_tokens, write_csv)
+        super().__init__(name, "accuracy", context_tokens)
 
     def labels_of_metrics(self) -> Mapping[str, str]:
         return {"accuracy": "Twins nearer than distractors"}

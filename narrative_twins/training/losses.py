@@ -1,13 +1,17 @@
-"""The twins loss: InfoNCE over windows of stories, their twins and their distractors; and
-`WindowLoss`, the base of all losses on vectors of windows."""
+"""Losses on the windows of stories, each with the collator of its batches and the check of its
+rows: `WindowLoss`, the base of all of them, and the twins loss, InfoNCE over windows of stories,
+their twins and their distractors."""
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from random import Random
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from sentence_transformers.base.losses.gradcache import CachedLossMixin, RandContext
@@ -15,23 +19,203 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from sentence_transformers.util import all_gather_with_grad, cos_sim, get_rank, get_world_size
 from torch import Tensor
 
+from narrative_twins.data.rows import check_twins_row, is_nested
 from narrative_twins.data.sources import NARRATIVE_TWINS
 from narrative_twins.encoder.loading import Pooling, check_pooling, module_settings
 from narrative_twins.encoder.passes import pool_windows
-from narrative_twins.training.batches import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN
+from narrative_twins.encoder.tokenizer import Ids, StoryTokenizer
 
+logger = logging.getLogger(__name__)
+
+Twins: TypeAlias = Literal["narrative", "dropout"]
 DistractorLoss: TypeAlias = Literal["joint", "separate"]
 SETTINGS = (
-    *("temperature", "distractors", "in_story_negatives", "in_batch_negatives"),
+    *("temperature", "twins", "distractors", "in_story_negatives", "in_batch_negatives"),
     *("distractor_loss", "gather_across_devices", "mini_batch_size"),
 )
 """The settings of `NarrativeTwinsLoss`, which are also arguments of the trainer."""
+
+STORY, TWIN, DISTRACTOR, DISTRACTOR_TWIN = range(4)
+"""The side of a text: which text of its row it is."""
+
+WindowedText: TypeAlias = tuple[list[str], list[int]]
+"""The sentences of a text, and the window in which each is pooled; -1 for sentences that are not
+pooled."""
+
+PASS = "_pass"
+"""A column of rows of streams: how many times the stream was read before."""
 
 CPU_PASS_TOKENS = 2_560
 """Maximum padded tokens per forward pass on a CPU, which is fastest if the token states fit its
 caches; more passes cost nothing there."""
 PASS_TOKENS = 1_000_000
 """The same on other devices, where each pass has a high overhead."""
+
+
+class TwinsCollator:
+    """Collates rows of narrative twins, in the format of `narrative_twins.data`, into a batch.
+
+    Rows without a twin, and all rows with `twins="dropout"`, get a dropout twin: the same text
+    twice, to be encoded under two dropout masks. The text is the story or, with probability one
+    half, the twin if there is one. A sentence that may belong to several windows is assigned to one
+    of them at random. All random choices depend on the seed, the epoch and the story alone, so a
+    resumed run makes the same ones.
+
+    Stories with one window pool all tokens, special ones included; with several, each window pools
+    its own tokens. A text that exceeds the context is cut at its end; windows that lose all their
+    tokens are left out of the loss.
+
+    Args:
+        tokens: the tokenizer of the encoder, `StoryEncoder.tokenizer`.
+        twins: `"narrative"` or `"dropout"`.
+        distractors: whether distractors are encoded.
+        seed, epoch: seeds of the random choices; the trainer updates the epoch.
+
+    Attributes:
+        truncated_texts: how many texts this process has cut so far.
+    """
+
+    def __init__(
+        self,
+        tokens: StoryTokenizer,
+        twins: Twins = "narrative",
+        distractors: bool = True,
+        seed: int = 0,
+        epoch: int = 0,
+    ) -> None:
+        if twins not in ("narrative", "dropout"):
+            raise ValueError(f"twins={twins!r} is unknown; use 'narrative' or 'dropout'")
+        self.tokens = checked_tokens(tokens)
+        self.twins = twins
+        self.distractors = distractors
+        self.seed = seed
+        # Shared memory, because data loader workers may keep their copy of the collator across
+        # epochs.
+        self._epoch = torch.tensor(epoch).share_memory_()  # type: ignore[no-untyped-call]
+        self.truncated_texts = 0
+        # Required by the samplers of sentence-transformers.
+        self.valid_label_columns: list[str] = []
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the random choices."""
+        return int(self._epoch)
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self._epoch.fill_(epoch)
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Collate rows into a batch of R texts padded to T tokens: `texts_input_ids`,
+        `texts_attention_mask` and `texts_window_ids` (-1: not pooled), of shape (R, T);
+        `texts_side` (`STORY`, `TWIN`, `DISTRACTOR` or `DISTRACTOR_TWIN`) and `texts_row` (index of
+        the row in the batch), of shape (R,)."""
+        encoded, sides, numbers = [], [], []
+        for number, row in enumerate(rows):
+            several_windows, texts = self._texts_of(row)
+            for side, text in texts:
+                encoded.append(self._encode(text, several_windows))
+                sides.append(side)
+                numbers.append(number)
+        batch = padded_texts(encoded, self.tokens.pad_id)
+        return batch | {"texts_side": torch.tensor(sides), "texts_row": torch.tensor(numbers)}
+
+    def _texts_of(self, row: Mapping[str, Any]) -> tuple[bool, list[tuple[int, WindowedText]]]:
+        """Whether the story of a row has several windows, and the side and content of each text of
+        the row."""
+        random = Random(f"{self.seed} {row.get(PASS, self.epoch)} {row['story']}")
+        story, twin, negative, negative_twin = (
+            _windowed_text(row, column, random)
+            for column in ("story", "twin", "negative", "negative_twin")
+        )
+        assert story is not None
+        several_windows = max(story[1]) > 0
+        if self.twins == "dropout" or twin is None:
+            # Dropout twin: the same text on both sides. If that is the twin, take its distractor as
+            # well.
+            if twin is not None and random.random() < 0.5:
+                story = twin
+                negative = negative_twin or negative
+            twin = story
+            negative_twin = negative
+        texts = [(STORY, story), (TWIN, twin)]
+        if self.distractors and negative is not None:
+            texts.append((DISTRACTOR, negative))
+            # Distractors with several windows are only used as negatives, which needs no twin.
+            if negative_twin is not None and not several_windows:
+                texts.append((DISTRACTOR_TWIN, negative_twin))
+        return several_windows, texts
+
+    def _encode(self, text: WindowedText, several_windows: bool) -> tuple[Ids, Ids]:
+        """Token ids of a text and the window of each token."""
+        tokens = self.tokens
+        sentences, windows = text
+        ids, sentence_of_token = tokens.tokenize_joined(tokens.texts(sentences))
+        limit = tokens.max_text_tokens
+        if len(ids) > limit:
+            if not self.truncated_texts:
+                logger.warning(
+                    "a text of %d tokens is cut to the %d that fit the context, and windows beyond"
+                    " are not trained on (further texts are not reported)",
+                    len(ids),
+                    limit,
+                )
+            self.truncated_texts += 1
+        window_ids = np.asarray(windows, np.int32)[sentence_of_token[:limit]]
+        # Special tokens are only pooled if the story has one window. `windows` does not show it:
+        # the random choices may put all sentences of a twin into the first of several windows.
+        special = -1 if several_windows else 0
+        return np.concatenate([tokens.head, ids[:limit], tokens.tail]), np.pad(
+            window_ids, (len(tokens.head), len(tokens.tail)), constant_values=special
+        )
+
+
+def padded_texts(texts: Sequence[tuple[Ids, Ids]], pad: int) -> dict[str, Any]:
+    """Texts, each as token ids and the window of each token, as tensors of shape (texts, longest):
+    `texts_input_ids`, padded with the id `pad`; `texts_attention_mask`; `texts_window_ids`."""
+    shape = len(texts), max((len(ids) for ids, _ in texts), default=0)
+    input_ids = torch.full(shape, pad)
+    attention_mask = torch.zeros(shape, dtype=torch.long)
+    window_ids = torch.full(shape, -1)
+    for i, (ids, windows) in enumerate(texts):
+        input_ids[i, : len(ids)] = torch.as_tensor(ids)
+        attention_mask[i, : len(ids)] = 1
+        window_ids[i, : len(ids)] = torch.as_tensor(windows)
+    return {
+        "texts_input_ids": input_ids,
+        "texts_attention_mask": attention_mask,
+        "texts_window_ids": window_ids,
+    }
+
+
+def flat_text(content: Sequence[Any]) -> WindowedText:
+    """The sentences of a text that may be in windows, and the window of each."""
+    windows = content if is_nested(content) else [content]
+    pairs = [(sentence, number) for number, window in enumerate(windows) for sentence in window]
+    return [sentence for sentence, _ in pairs], [number for _, number in pairs]
+
+
+def _windowed_text(row: Mapping[str, Any], column: str, random: Random) -> WindowedText | None:
+    """A column of a row, in any format that `check_twins_row` accepts, as sentences and their
+    windows."""
+    content = row.get(column)
+    if content is None:
+        return None
+    candidates = row.get(f"{column}_windows")
+    if candidates is None or is_nested(content):
+        return flat_text(content)
+    drawn = [random.choice(windows) if len(windows) else -1 for windows in candidates]
+    return list(content), drawn
+
+
+def checked_tokens(tokens: StoryTokenizer) -> StoryTokenizer:
+    """The tokenizer of a collator; a TypeError if it is another one, such as that of the model."""
+    if not isinstance(tokens, StoryTokenizer):
+        raise TypeError(
+            f"tokens is {type(tokens).__name__}, but must be that of a StoryEncoder:"
+            " StoryEncoder.from_sentence_transformer(model).tokenizer"
+        )
+    return tokens
 
 
 class WindowLoss(CachedLossMixin, torch.nn.Module):
@@ -58,6 +242,15 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         # None turns caching off; the mixin itself allows only numbers.
         self.mini_batch_size = mini_batch_size  # type: ignore[assignment]
         self.uses_gradient_cache = mini_batch_size is not None
+
+    @abstractmethod
+    def collator(self, tokens: StoryTokenizer, seed: int = 0) -> Any:
+        """What makes batches for this loss of rows. `tokens` is the tokenizer of the encoder,
+        `StoryEncoder.tokenizer`, and `seed` that of random choices."""
+
+    @abstractmethod
+    def check_row(self, row: Mapping[str, Any], where: str) -> None:
+        """Raise an error with the location `where` if a row can't be trained on by this loss."""
 
     @abstractmethod
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
@@ -170,12 +363,14 @@ class NarrativeTwinsLoss(WindowLoss):
     `MultipleNegativesRankingLoss` (directions query to document and query to query), with a and
     with b as queries.
 
-    Batches are those of `TwinsCollator`; `NarrativeTwinsTrainer` uses both by default.
+    Batches are those of `TwinsCollator`, which `collator` makes. `NarrativeTwinsTrainer` has this
+    loss by default.
 
     Args:
         model: the `SentenceTransformer` to train, a transformer and its pooling.
         temperature: cosine similarities are divided by it.
-        distractors: whether the distractors of a batch are used.
+        twins: `"narrative"`, or `"dropout"` for dropout twins of all rows, see `TwinsCollator`.
+        distractors: whether distractors are used.
         in_story_negatives: whether other windows of the same story and its twin are negatives.
         in_batch_negatives: whether texts of other rows are negatives. Without them, a window is
             compared only with its own story, as far as `in_story_negatives` allows, and its own
@@ -207,6 +402,7 @@ class NarrativeTwinsLoss(WindowLoss):
         model: Any,
         temperature: float = 0.05,
         *,
+        twins: Twins = "narrative",
         distractors: bool = True,
         in_story_negatives: bool = True,
         in_batch_negatives: bool = True,
@@ -222,17 +418,32 @@ class NarrativeTwinsLoss(WindowLoss):
                 f"distractor_loss={distractor_loss!r} is unknown; use 'joint' or 'separate'"
             )
         self.temperature = temperature
+        self.twins = twins
         self.distractors = distractors
         self.in_story_negatives = in_story_negatives
         self.in_batch_negatives = in_batch_negatives
         self.distractor_loss = distractor_loss
         self.gather_across_devices = gather_across_devices
+        self._has_dropout = has_dropout(next(iter(model)).auto_model.config)
         self._info_nce = MultipleNegativesRankingLoss(
             None,  # type: ignore[arg-type]
             scale=1 / temperature,
             similarity_fct=self._similarity,
             directions=("query_to_doc", "query_to_query"),
         )
+
+    def collator(self, tokens: StoryTokenizer, seed: int = 0) -> TwinsCollator:
+        return TwinsCollator(tokens, self.twins, self.distractors, seed)
+
+    def check_row(self, row: Mapping[str, Any], where: str) -> None:
+        """Raise a RowError if a row is invalid, and a ValueError if it gets a dropout twin, and the
+        model has no dropout."""
+        check_twins_row(row, where)
+        if not self._has_dropout and (self.twins == "dropout" or row.get("twin") is None):
+            raise ValueError(
+                f"{where} gets a dropout twin, which needs an encoder with dropout, or both would"
+                " have the same vector; load it with trainable_encoder(...)"
+            )
 
     def forward(
         self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None
@@ -243,8 +454,8 @@ class NarrativeTwinsLoss(WindowLoss):
         if others or "side" not in texts:
             raise ValueError(
                 "NarrativeTwinsLoss needs batches of TwinsCollator; train with"
-                " NarrativeTwinsTrainer, or give data_collator=TwinsCollator(...) to the trainer of"
-                " sentence-transformers"
+                " NarrativeTwinsTrainer, or give data_collator=loss.collator(tokens) to the trainer"
+                " of sentence-transformers"
             )
         if not self.distractors:
             kept = texts["side"] < DISTRACTOR
@@ -357,6 +568,15 @@ class NarrativeTwinsLoss(WindowLoss):
         """Whether any window is compared with more than itself and its positive."""
         compared = self._is_compared(group.a, torch.cat(group)).sum(dim=1)
         return bool((compared > 2).any())
+
+
+def has_dropout(config: Any) -> bool:
+    """Whether an encoder of this configuration has dropout, other than in a classifier head."""
+    return any(
+        isinstance(value, float) and value > 0
+        for key, value in config.to_dict().items()
+        if "dropout" in key and "classifier" not in key
+    )
 
 
 def gather_rows(rows: Tensor) -> Tensor:

@@ -20,8 +20,7 @@ from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.options import SCORING_OPTIONS, Approximation
 from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans
 from narrative_twins.stories.story import Story, Window
-from narrative_twins.training.batches import checked_tokens, flat_text, named, padded_texts
-from narrative_twins.training.losses import WindowLoss
+from narrative_twins.training.losses import WindowLoss, checked_tokens, flat_text, padded_texts
 
 logger = logging.getLogger(__name__)
 
@@ -130,8 +129,7 @@ class JudgedStoriesCollator:
                 group = number if self.across_windows else len(judged)
                 judged.append(JudgedWindow(window, group, own, *_vectors(plan, texts)))
         encoded = list(zip(texts.ids, texts.window_ids, strict=True))
-        batch = padded_texts(encoded, self.tokens.pad_id)
-        return named(rows, {**batch, "texts_judged": judged})
+        return {**padded_texts(encoded, self.tokens.pad_id), "texts_judged": judged}
 
 
 def _vectors(
@@ -218,8 +216,7 @@ class SalienceLoss(WindowLoss):
     With `across_windows`, all sentences of a story are compared with each other, each scored in its
     window, for rankings of whole stories that have several windows. The mean is then over stories.
 
-    Batches are those of `JudgedStoriesCollator`, which `NarrativeTwinsTrainer` uses for data sets
-    with this loss.
+    Batches are those of `JudgedStoriesCollator`, which `collator` makes.
 
     Args:
         model: the `SentenceTransformer` to train, a transformer and its pooling.
@@ -289,15 +286,17 @@ class SalienceLoss(WindowLoss):
                 f"temperature={temperature!r} must be above 0, and name only {', '.join(names)}"
             )
 
-    def collator(self, tokens: StoryTokenizer) -> JudgedStoriesCollator:
-        """What makes batches for this loss; `tokens` is the tokenizer of the encoder,
-        `StoryEncoder.tokenizer`."""
+    def collator(self, tokens: StoryTokenizer, seed: int = 0) -> JudgedStoriesCollator:
         return JudgedStoriesCollator(
             tokens,
             self.operations,
             across_windows=self.across_windows,
             approximate=self.approximate,
         )
+
+    def check_row(self, row: Mapping[str, Any], where: str) -> None:
+        """Raise a RowError if a row has no valid judgments."""
+        judgments(row, where)
 
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
+from datasets import IterableDataset
 from sentence_transformers.base.evaluation import SequentialEvaluator
 from transformers import HfArgumentParser, TrainerCallback
 from transformers.trainer_utils import IntervalStrategy
@@ -30,7 +31,6 @@ from narrative_twins.hub.facts import EncoderFacts, read_fact_values
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import PRIMARY_OPERATION, shown_score
-from narrative_twins.training.batches import is_stream
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.reporting import last_metrics, report
 from narrative_twins.training.trainer import last_complete_checkpoint, setting
@@ -182,7 +182,9 @@ def select_split(data: Mapping[str, Any], name: str, rows: int | None = None) ->
     split = data[name] if name in data else next(iter(data.values()))
     if rows is None:
         return split
-    return split.take(rows) if is_stream(split) else split.select(range(min(rows, len(split))))
+    if isinstance(split, IterableDataset):
+        return split.take(rows)
+    return split.select(range(min(rows, len(split))))
 
 
 def labelled_stories(

@@ -14,11 +14,10 @@ from narrative_twins import TwinsCollator, push_dataset
 from narrative_twins.baselines.graph import cosine_matrix
 from narrative_twins.commands.make_from_texts import parse_similarities
 from narrative_twins.data import load_window_twins
-from narrative_twins.data.rows import twin_windows
+from narrative_twins.data.rows import check_twins_row, twin_windows
 from narrative_twins.hub.facts import DatasetFacts, read_facts
 from narrative_twins.making.alignment import SentenceEmbedder, best_path
 from narrative_twins.making.long_twins import MAX_SIMILARITY, OTHER_LANGUAGES
-from narrative_twins.training.batches import checked_rows
 
 from support.command import run
 from support.models import SENTENCES, small
@@ -108,7 +107,8 @@ def test_rows_train_and_their_card_is_the_pushed_one(align, hub, tmp_path):
     data, cache = str(tmp_path / "twins.jsonl"), str(tmp_path / "cache")
     rows = load_window_twins(data, split="train", cache_dir=cache)
     assert [len(row["story"]) for row in rows] == [4] * 5 and rows[0]["title"] == "Work 0"
-    checked_rows(rows, "twins")
+    for row in rows:
+        check_twins_row(row, "twins")
     batch = TwinsCollator(small().tokenizer)(list(rows))
     assert set(batch["texts_window_ids"].unique().tolist()) == {-1, 0, 1, 2, 3}
     facts = read_facts(DatasetFacts, tmp_path / "twins.facts.yaml")

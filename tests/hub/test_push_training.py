@@ -27,18 +27,10 @@ STATE = ("checkpoint", "curves", "eval", "training", "runs", "optimizer", "rng_s
 SETTINGS = {"report_to": "none", "use_cpu": True, "hub_model_id": NAME}
 
 
-def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp_path, caplog):
-    """A failed push during the training does not end it."""
+def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp_path):
     labeled = [{"story": ["Omar ran.", "He fell.", "He slept."], "counts": [0, 3, 1]}]
     arguments = NarrativeTwinsTrainingArguments(
-        str(tmp_path / "run"),
-        max_steps=1,
-        save_steps=1,
-        seed=7,
-        eval_strategy="steps",
-        eval_steps=1,
-        push_to_hub=True,
-        **SETTINGS,
+        str(tmp_path / "run"), max_steps=1, seed=7, eval_strategy="steps", eval_steps=1, **SETTINGS
     )
     trainer = NarrativeTwinsTrainer(
         trainable_encoder(bert_folder, pooling="first"),
@@ -49,7 +41,6 @@ def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp
     )
     hub.fault = lambda method, path: 403 if "/commit/" in path else None
     trainer.train()
-    assert any("no write access" in record.getMessage() for record in caplog.records)
     with pytest.raises(HubError, match="no write access"):
         trainer.push_to_hub()
     hub.fault = lambda method, path: None
@@ -70,37 +61,6 @@ def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp
     assert "marmoset" not in text and str(tmp_path) not in text and bert_folder not in text
     arguments.hub_model_id = None
     assert trainer.push_to_hub() == f"{hub.address}/me/run", "the user of the token"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "commits"), [("every_save", 2), ("end", 0)])
-def test_pushes_in_training_are_of_the_encoder_only(strategy, commits, bert_folder, hub, tmp_path):
-    """Each of them complete, with a card of the run in place of a draft."""
-    hub_settings = {"push_to_hub": True, "hub_always_push": True, "hub_private_repo": True}
-    settings = {"hub_strategy": strategy, **hub_settings, **SETTINGS}
-    arguments = NarrativeTwinsTrainingArguments(
-        str(tmp_path / "run"), max_steps=2, save_steps=1, **settings
-    )
-    trainer = NarrativeTwinsTrainer(
-        trainable_encoder(bert_folder), arguments, Dataset.from_list(ROWS)
-    )
-    trainer.train()
-    counts = []
-    for _ in range(2):
-        pushed = [files for files in hub.repositories["models", NAME]["main"] if len(files) > 1]
-        counts.append(len(pushed))
-        for files in pushed:
-            assert FILES <= set(files) and not [name for name in files if name.startswith(STATE)]
-            assert f'model="{NAME}"' in files["README.md"].decode()
-        trainer.save_model()
-    assert counts == [commits, commits + 1] and NAME in hub.private
-
-
-def test_strategies_that_push_the_state_of_training_are_refused(tmp_path):
-    settings = {**SETTINGS, "hub_strategy": "all_checkpoints"}
-    with pytest.raises(ValueError, match="hub_strategy='all_checkpoints'.*'every_save'"):
-        NarrativeTwinsTrainingArguments(str(tmp_path / "run"), push_to_hub=True, **settings)
-    NarrativeTwinsTrainingArguments(str(tmp_path / "run"), **settings)
 
 
 @pytest.mark.slow

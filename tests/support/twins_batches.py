@@ -9,8 +9,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
-from narrative_twins.training.batches import TwinsCollator
-from narrative_twins.training.losses import NarrativeTwinsLoss
+from narrative_twins.training.losses import NarrativeTwinsLoss, TwinsCollator
 from narrative_twins.training.trainer import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
 
 from support.models import SENTENCES, trainable
@@ -114,12 +113,10 @@ class Seen(NarrativeTwinsLoss):
 def trainer_of(folder, data, model=None, **options) -> NarrativeTwinsTrainer:
     """A trainer on a CPU with a small encoder; `options` are its own and those of its
     arguments."""
-    own = ("eval_dataset", "evaluator", "loss", "callbacks", "model_init")
-    given = {name: options.pop(name) for name in own if name in options}
+    names = ("eval_dataset", "evaluator", "loss", "callbacks")
+    of_trainer = {name: options.pop(name) for name in names if name in options}
     arguments = NarrativeTwinsTrainingArguments(str(folder), **QUIET | options)
-    if model is None and "model_init" not in given:
-        model = trainable()
-    return NarrativeTwinsTrainer(model, arguments, data, **given)
+    return NarrativeTwinsTrainer(model or trainable(), arguments, data, **of_trainer)
 
 
 def without_dropout(model):

@@ -38,7 +38,7 @@ def test_facts_of_a_run(tmp_path):
     assert facts.training_data == described
     assert facts.windows == "one window per story, 3 windows per story"
     assert facts.seeds == "7"
-    for part in ("NarrativeTwinsLoss (temperature 0.05", "narrative twins", "2 steps of 2 rows"):
+    for part in ("NarrativeTwinsLoss (temperature 0.05", "twins narrative", "2 steps of 2 rows"):
         assert part in facts.objective
     metrics = last_metrics(run)
     assert metrics["step"] == 2

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins import StoryEncoder
-from narrative_twins.training.batches import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN, TwinsCollator
+from narrative_twins.training.losses import DISTRACTOR, DISTRACTOR_TWIN, STORY, TWIN, TwinsCollator
 
 from support.models import SENTENCES, encoder_of, small
 from support.oracle import tokens_of

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-
 import pytest
 import torch
-from sentence_transformers.sentence_transformer.evaluation import TripletEvaluator
 
 from narrative_twins import StoryEncoder, score_stories
 from narrative_twins.evaluation.agreement import agreement_with_votes
@@ -164,27 +161,3 @@ def test_twins_are_compared_at_the_context_of_training():
     model = trainable()
     assert TwinsEvaluator([row])(model) == {"accuracy": 1.0}
     assert TwinsEvaluator([row], context_tokens=5)(model) == {"accuracy": 0.0}
-
-
-@pytest.mark.parametrize("name", ["", "dev"])
-def test_metrics_are_added_to_a_csv_file_as_stock_evaluators_do(name, tmp_path):
-    model, folder = trainable(), tmp_path / "new" / "eval"
-    stories = ["Nadia ran.", "It rained."]
-    twins = [{"story": stories, "twin": ["She ran.", "Rain fell."], "negative": stories[::-1]}]
-    stock = TripletEvaluator(["a"], ["b"], ["c"], name=name)
-    for evaluator, file in (
-        (SalienceEvaluator(VOTES, name=name, operations="summarization"), "salience"),
-        (TwinsEvaluator(twins, name=name), "twins"),
-    ):
-        assert evaluator.csv_file == stock.csv_file.replace("triplet", file)
-        found = [evaluator(model, str(folder), epoch, steps) for epoch, steps in ((0.5, 7), (1, 9))]
-        with (folder / evaluator.csv_file).open(newline="", encoding="utf-8") as lines:
-            rows = list(csv.DictReader(lines))
-        assert [(row.pop("epoch"), row.pop("steps")) for row in rows] == [("0.5", "7"), ("1", "9")]
-        assert len(rows) == 2
-        for row, metrics in zip(rows, found, strict=True):
-            numbers = {evaluator.prefix + key: float(value) for key, value in row.items()}
-            assert numbers == pytest.approx(metrics, nan_ok=True, abs=0)
-    without = TwinsEvaluator(twins, write_csv=False)
-    without(model, str(tmp_path / "nothing"))
-    assert not (tmp_path / "nothing").exists()

@@ -187,7 +187,7 @@ def test_batches_that_are_refused():
         separate([features(model, WINDOWS)])
     # Plain columns of text, as the trainer of sentence-transformers passes them.
     for columns in (["Nadia ran."], ["Nadia ran.", "She swam."]):
-        with pytest.raises(ValueError, match="NarrativeTwinsTrainer.*data_collator=TwinsColl"):
+        with pytest.raises(ValueError, match="NarrativeTwinsTrainer.*data_collator=loss.coll"):
             NarrativeTwinsLoss(model)([model.preprocess([text]) for text in columns])
     # Each text has a token in only one of two windows, and not in the same one.
     story = several((0, "Nadia ran."), (1, "Rain."))

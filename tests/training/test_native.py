@@ -14,7 +14,6 @@ from narrative_twins import NarrativeTwinsLoss, NarrativeTwinsTrainer, StoryEnco
 from narrative_twins.data import RowError
 
 from support.models import trainable
-from support.trials import backend, search
 from support.twins_batches import (
     QUIET,
     STORIES,
@@ -71,28 +70,6 @@ def test_flags_train_as_without_them_and_as_the_stock_trainer(flag, tmp_path):
     assert len(found[1]) == 3
     assert found[1] == pytest.approx(found[0], abs=1e-4)
     assert found[1] == pytest.approx(found[2], abs=1e-4)
-
-
-@pytest.mark.slow
-def test_hyperparameter_search_sets_the_objective_of_each_trial(tmp_path):
-    # All rows are in a batch, so their order does not matter.
-    options = {"max_steps": 2, "per_device_train_batch_size": 12, "logging_steps": 1}
-    trials = ({"temperature": 0.05}, {"temperature": 0.5, "distractors": False})
-    made = []
-
-    def model_init():
-        made.append(without_dropout(trainable()))
-        return made[-1]
-
-    trainer = trainer_of(tmp_path, twins(), model_init=model_init, **options)
-    with backend(*trials):
-        runs = search(trainer)
-    assert trainer.loss.model is trainer.model is made[-1]
-    assert not trainer.data_collator.distractors
-    for run, trial in zip(runs, trials, strict=True):
-        alone = trainer_of(tmp_path, twins(), without_dropout(trainable()), **options, **trial)
-        alone.train()
-        assert run.objective == pytest.approx(logged(alone)[0], abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", [SentenceTransformerTrainingArguments, TrainingArguments])

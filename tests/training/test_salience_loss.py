@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import math
-from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -15,13 +14,7 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from tokenizers.processors import TemplateProcessing
 
-from narrative_twins import (
-    JudgedStoriesCollator,
-    SalienceLoss,
-    StoryEncoder,
-    score_stories,
-    trainable_encoder,
-)
+from narrative_twins import JudgedStoriesCollator, SalienceLoss, StoryEncoder, score_stories
 from narrative_twins.data import RowError, load_story_salience, load_window_twins
 from narrative_twins.training.evaluators import SalienceEvaluator
 from narrative_twins.training.losses import count_windows
@@ -29,7 +22,6 @@ from narrative_twins.training.salience_loss import ONE_PASS_TEMPERATURES, TEMPER
 
 from support.models import SENTENCES, trainable
 from support.oracle import Oracle
-from support.trials import backend, search
 from support.twins_batches import (
     QUIET,
     TWINS,
@@ -285,7 +277,7 @@ def test_invalid_rows(row, problem, tmp_path):
     model = model_of()
     with pytest.raises(RowError, match=f"row x: .*{problem}"):
         batch_of(model, [{"id": "x", **row}])
-    with pytest.raises(RowError, match=f"judged, row 0: .*{problem}"):
+    with pytest.raises(RowError, match=f"train_dataset, row 0: .*{problem}"):
         rows = Dataset.from_list([row, *JUDGED])
         trainer_of(tmp_path, rows, model, loss=SalienceLoss(model))
 
@@ -355,31 +347,18 @@ def summarization_loss(model):
 
 
 @pytest.mark.parametrize("is_dict", [False, True])
-@pytest.mark.parametrize("from_init", [False, True])
-def test_losses_may_be_functions(from_init, is_dict, bert_folder, tmp_path):
-    """As other losses of sentence-transformers: of the model that is trained."""
-    # With arguments that are optional.
-    init = partial(trainable_encoder, bert_folder)
-    given = {"model_init": init} if from_init else {"model": init()}
-    rows, loss = JUDGED, summarization_loss
+def test_a_loss_may_be_its_class(is_dict, tmp_path):
+    """Or a function, as for the trainer of sentence-transformers."""
+    rows, loss = JUDGED, SalienceLoss
     if is_dict:
-        rows, loss = {"a": JUDGED, "b": JUDGED}, {"a": loss, "b": SalienceLoss}
-    trainer = trainer_of(tmp_path, rows, loss=loss, max_steps=1, logging_steps=1, **given)
+        rows, loss = {"a": JUDGED, "b": JUDGED}, {"a": summarization_loss, "b": SalienceLoss}
+    trainer = trainer_of(tmp_path, rows, loss=loss, max_steps=1, logging_steps=1)
     trainer.train()
     assert len(logged(trainer)) == 1
-    found = trainer.loss if is_dict else {"judged": trainer.loss["judged"]}
-    for each in found.values():
+    for each in trainer.loss.values() if is_dict else [trainer.loss]:
         assert isinstance(each, SalienceLoss) and each.model is trainer.model
     with pytest.raises(RowError, match="row 0"):
         trainer_of(tmp_path, Dataset.from_list([{"story": ["A."]}]), loss=summarization_loss)
-
-
-def test_each_trial_has_a_loss_of_its_model(tmp_path):
-    options = {"model_init": trainable, "max_steps": 1, "logging_steps": 1}
-    trainer = trainer_of(tmp_path, JUDGED, loss=summarization_loss, **options)
-    with backend({"learning_rate": 1e-3}, {"learning_rate": 1e-4}):
-        search(trainer)
-    assert trainer.loss["judged"].model is trainer.model
 
 
 def test_rows_of_the_package_in_the_trainer_of_sentence_transformers(tmp_path):

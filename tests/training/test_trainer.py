@@ -175,13 +175,14 @@ def test_models_that_are_refused(tmp_path):
     bare = trainable("modernbert", dropout=0.0)
     assert trainable("modernbert")[0].auto_model.config.attention_dropout == 0.1
     mixed = Dataset.from_list([TWINS[0], {**TWINS[1], "twin": None}])
-    for options in ({"model": bare}, {"model_init": lambda: bare}):
-        with pytest.raises(ValueError, match="twins='dropout' needs an encoder with dropout"):
-            trainer_of(tmp_path, ROWS, twins="dropout", **options)
-    for data, where in ((mixed, ""), ({"a": ROWS, "b": mixed}, r"\['b'\]")):
-        message = rf"a row without a twin \(train_dataset{where}, row 1\) needs an encoder with dr"
-        with pytest.raises(ValueError, match=message):
-            trainer_of(tmp_path, data, model=bare)
+    message = "train_dataset{}, row {} gets a dropout twin, which needs an encoder with dropout"
+    for data, options, where in (
+        (ROWS, {"twins": "dropout"}, ("", 0)),
+        (mixed, {}, ("", 1)),
+        ({"a": ROWS, "b": mixed}, {}, (r"\['b'\]", 1)),
+    ):
+        with pytest.raises(ValueError, match=message.format(*where)):
+            trainer_of(tmp_path, data, bare, **options)
     trainer_of(tmp_path, ROWS, model=bare)
     trainer_of(tmp_path, mixed, model=trainable("modernbert"))
     for dtype in (torch.bfloat16, torch.float16):
