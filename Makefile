@@ -161,7 +161,7 @@ artefacts: $(VENV)/package  ## what scores owe to the place in a window and to l
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/artefacts.py $(DATA)
 
 # Where libraries are used: `make lowest` tests these.
-WITH_LIBRARIES := $(addprefix tests/,corpora data encoder evaluation hub llm making plots salience stories training \
+WITH_LIBRARIES := $(addprefix tests/,corpora data encoder evaluation hub making plots prompting salience stories training \
 	test_pipeline.py test_interface.py)
 
 .venv-lowest/torch:

@@ -17,9 +17,9 @@ tests and plots as well.
 import argparse
 
 from narrative_twins import evaluate
-from narrative_twins.baselines.styles import STYLES
 from narrative_twins.evaluation import PromptedScorer
-from narrative_twins.llm import Server
+from narrative_twins.prompting import Server
+from narrative_twins.prompting.styles import STYLES
 
 
 def main() -> None:

@@ -14,10 +14,10 @@ import narrative_twins
 ORDER = """
 extras writing
 files
-llm stories plots
+stories plots
 data encoder
 hub salience
-baselines
+baselines prompting
 evaluation pipeline show making integrations corpora
 training app
 commands
@@ -46,10 +46,11 @@ LIBRARIES = {
     "matplotlib": "evaluation plots salience show",
     "mteb": "integrations",
     "faker": "making",
-    "openai": "llm",
+    "openai": "prompting",
     "pandas": "salience",
     "peft": "encoder",
     "pyarrow": "corpora data",
+    "pydantic": "app prompting",
     "pypdf": "stories",
     "rich": "commands show",
     "scipy": "evaluation",
@@ -57,7 +58,7 @@ LIBRARIES = {
     "spacy": "integrations making",
     "syntok": "stories",
     "torch": "encoder salience training",
-    "tqdm": "commands llm making salience",
+    "tqdm": "commands making prompting salience",
     "transformers": "commands encoder pipeline training",
     "uvicorn": "app",
     "yaml": "data hub training",

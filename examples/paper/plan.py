@@ -15,10 +15,10 @@ import yaml
 
 from narrative_twins import OPERATIONS
 from narrative_twins.baselines.scorers import BASELINES
-from narrative_twins.baselines.styles import STYLES
 from narrative_twins.data.sources import CORPORA
 from narrative_twins.evaluation.comparison import PEOPLE
 from narrative_twins.evaluation.metrics import METRICS
+from narrative_twins.prompting.styles import STYLES
 
 LAYOUTS = ("wide", "sections", "list")
 KINDS_OF_PEOPLE = dict(zip(("second group", "one of them"), PEOPLE, strict=True))

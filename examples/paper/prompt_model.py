@@ -15,11 +15,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from narrative_twins.baselines.prompted import prompted_salience
-from narrative_twins.baselines.styles import STYLES
 from narrative_twins.evaluation.labelled import load_labelled
 from narrative_twins.files import AtomicFile
-from narrative_twins.llm import Server
+from narrative_twins.prompting import Server
+from narrative_twins.prompting.prompted import prompted_salience
+from narrative_twins.prompting.styles import STYLES
 from narrative_twins.show.formats import write_results
 
 

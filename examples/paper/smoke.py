@@ -20,10 +20,10 @@ from plan import CurvesSpec, Plan, Run
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 from narrative_twins import StorySalience
-from narrative_twins.baselines.styles import STYLES
 from narrative_twins.data.sources import corpus_files
 from narrative_twins.encoder.loading import default_encoder
 from narrative_twins.evaluation.labelled import LabelledStories
+from narrative_twins.prompting.styles import STYLES
 from narrative_twins.show.formats import write_results
 from narrative_twins.stories.story import Story
 from narrative_twins.training import reporting

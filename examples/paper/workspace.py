@@ -12,12 +12,12 @@ from typing import Any
 from plan import Plan, Run, TableRow, shown
 
 from narrative_twins import OPERATIONS, evaluate
-from narrative_twins.baselines.styles import STYLES
 from narrative_twins.data.sources import CORPORA
 from narrative_twins.evaluation.comparison import PEOPLE, Comparison, DataSummary, people_rows
 from narrative_twins.evaluation.labelled import LabelledStories
 from narrative_twins.evaluation.metrics import label_entropy, mean
 from narrative_twins.evaluation.scorers import ResultsScorer
+from narrative_twins.prompting.styles import STYLES
 
 CORPUS_LABELS = {
     "stories": (

@@ -5,7 +5,6 @@ from narrative_twins.baselines.graph import TextRank as TextRank
 from narrative_twins.baselines.graph import WholeText as WholeText
 from narrative_twins.baselines.graph import lexrank_scores as lexrank_scores
 from narrative_twins.baselines.graph import textrank_scores as textrank_scores
-from narrative_twins.baselines.prompted import prompted_salience as prompted_salience
 from narrative_twins.baselines.scorers import BASELINES as BASELINES
 from narrative_twins.baselines.scorers import Baseline as Baseline
 from narrative_twins.baselines.scorers import Centre as Centre

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from narrative_twins.commands.asking import request_options, samples_option
 from narrative_twins.commands.options import (
     Names,
     Parsed,
@@ -24,6 +25,7 @@ from narrative_twins.commands.options import (
     watch,
 )
 from narrative_twins.files import for_terminal
+from narrative_twins.prompting.chat import Server
 
 
 def _baselines() -> Iterable[str]:
@@ -56,33 +58,14 @@ def _named_files(text: str) -> tuple[str, list[str]]:
     return name, files.split(",")
 
 
-def _prompted(
-    language_model: str | None, server: str | None, key_variable: str | None, **options: Any
-) -> list[Any]:
-    """The language model to ask, if one is named."""
-    if (server is None) != (language_model is None):
-        raise click.UsageError("--server and --language-model must be used together")
-    if server is None or language_model is None:
-        return []
-
-    from narrative_twins.evaluation.scorers import PromptedScorer
-    from narrative_twins.llm.chat import Server
-
-    settings = Server(server, language_model, key_variable=key_variable)
-    return [PromptedScorer(language_model, settings, **options)]
-
-
 _LANGUAGE_MODEL: dict[str, dict[str, Any]] = {
-    "language_model": {"metavar": "NAME", "help": "Also ask this language model of --server."},
-    "server": {"metavar": "URL", "help": "An OpenAI-compatible server."},
-    "key_variable": {"metavar": "NAME", "help": "Environment variable with its API key."},
     "answers": {
         "metavar": "FILE",
         "default": "answers.jsonl",
         "help": "Answers of the language model (default: answers.jsonl).",
     },
     "styles": {
-        "type": Names("baselines.styles", "STYLES"),
+        "type": Names("prompting.styles", "STYLES"),
         "default": ["choose", "rate"],
         "metavar": "A,B",
         "help": "Ways to ask, see docs/evaluation.md (default: choose,rate).",
@@ -129,7 +112,9 @@ _LANGUAGE_MODEL: dict[str, dict[str, Any]] = {
     help="Window of a turning point: numbered or containing (default: numbered).",
 )
 @option("--sentence-encoder", metavar="ENCODER", help="For baselines that embed sentences.")
-@option_group("prompted", "Language model", _LANGUAGE_MODEL, _prompted)
+@request_options("language_model", required=False)
+@option_group("prompted", "Language model", _LANGUAGE_MODEL)
+@samples_option
 @scoring_options("operations", "approximate", "max_shifts")
 @encoder_options("model", "revision")
 @quiet_option
@@ -141,6 +126,9 @@ def evaluate(
     out: str | None,
     baselines: list[str] | None,
     scoring: dict[str, Any],
+    server: Server | None,
+    prompted: dict[str, Any],
+    samples: int,
     quiet: bool,
     **options: Any,
 ) -> int:
@@ -155,6 +143,7 @@ def evaluate(
     from transformers.utils import logging
 
     from narrative_twins.evaluation.run import evaluate
+    from narrative_twins.evaluation.scorers import PromptedScorer
 
     logging.disable_progress_bar()
     datasets.disable_progress_bars()
@@ -166,6 +155,11 @@ def evaluate(
             [*data, *more_data],
             out,
             results=dict(results),
+            prompted=[
+                PromptedScorer(server.model, server, options={"samples": samples}, **prompted)
+            ]
+            if server
+            else (),
             baselines=[] if baselines == ["none"] else baselines,
             progress=watch(quiet),
             report=console.print if shown else lambda message: None,

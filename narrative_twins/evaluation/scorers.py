@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
-from narrative_twins.baselines.prompted import prompted_salience
 from narrative_twins.baselines.scorers import BASELINES, EmbeddingBaseline, baseline_scores
-from narrative_twins.baselines.styles import STYLES
 from narrative_twins.encoder.loading import encoder_settings
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.labelled import LabelledStories
 from narrative_twins.files import ResumableFile, digest
-from narrative_twins.llm.chat import Server
+from narrative_twins.prompting.chat import Server
+from narrative_twins.prompting.prompted import prompted_salience
+from narrative_twins.prompting.styles import STYLES
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import checked_options, score_settings
 from narrative_twins.salience.result import StorySalience, saved_scores
@@ -158,7 +158,7 @@ class ResultsScorer:
 
 @dataclass(frozen=True)
 class PromptedScorer:
-    """A language model that is asked for salience, see `baselines.prompted_salience`. Stories
+    """A language model that is asked for salience, see `prompting.prompted_salience`. Stories
     without valid answers are undefined.
 
     Args:

@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+import logging
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from narrative_twins.baselines.prompted import Asking
-from narrative_twins.baselines.styles import READERS, STYLES
 from narrative_twins.data.loading import load_story_salience
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.llm.chat import ATTEMPTS, Rejected, Server
-from narrative_twins.llm.running import Prices
-from narrative_twins.making.made import MadeRows, ModelFiles, model_settings, recipe_text
+from narrative_twins.making.by_model import LICENCE, Generated, model_settings, rows_by_model
+from narrative_twins.making.generated import Report, recipe_text
+from narrative_twins.prompting.chat import ATTEMPTS, Chat, Server
+from narrative_twins.prompting.prompted import ask_scores
+from narrative_twins.prompting.styles import READERS
+from narrative_twins.prompting.templates import read_templates
 from narrative_twins.stories.story import AUTO_SINGLE, Story, Windows
+
+logger = logging.getLogger(__name__)
 
 VotingStyle: TypeAlias = Literal["choose", "shares"]
 
@@ -31,19 +34,14 @@ def make_judgments(
     prompts: str | Path | None = None,
     windows: Windows = "auto",
     language: str = "en",
-    prices: Prices | None = None,
     progress: bool = False,
-    dry_run: bool = False,
-) -> MadeRows:
+    report: Report = logger.warning,
+) -> Generated:
     """Have a language model vote for the most important sentences of stories, and write the votes
-    as rows.
+    as rows, see `rows_by_model`.
 
-    Every answer is saved at once in `OUT.answers`, so the same call resumes an interrupted run.
-    `OUT` gets the rows, in the order of the stories: `id` (if the story has one), `story` (its
-    sentences), `windows` (if it has several, or is long) and `votes`, a number for each sentence;
-    those of each window are votes of their own. `OUT.rejects` gets the stories without valid
-    answers; neither is written if empty. The facts and the card of the rows are written next
-    to them, see `RowsFile`. The model is asked only once about equal stories.
+    A row has `id` (if the story has one), `story` (its sentences), `windows` (if it has several, or
+    is long) and `votes`, a number for each sentence; each window has votes of its own.
 
     Args:
         stories: each in any form that `Story.parse` takes.
@@ -53,63 +51,51 @@ def make_judgments(
             answer is a vote; `"shares"`: it is asked once about each window, how ten readers would
             vote.
         samples: number of answers for each window, for `"choose"`.
-        attempts: maximum number of attempts to get a valid answer to a question.
-        prompts: a folder with `choose.txt` or `shares.txt`, which replace those of the package.
+        attempts, progress, report: see `rows_by_model`, which also has the errors.
+        prompts: a folder with `choose.txt` or `shares.txt`, which replace the package's prompts.
         windows: of stories that have none of their own, as in `score_stories`.
         language: the language of the stories, for the card.
-        prices: for the cost in the progress bar.
-        progress: show a progress bar.
-        dry_run: send nothing and write nothing, but return the questions that would be asked, see
-            `Run`.
 
     Raises:
         StoryError: a story is invalid.
-        ServerError: the server can't be used.
-        OSError, ValueError: an argument is invalid, or a file can't be read or written; raised
-            before the model is asked.
+        ValueError: an argument is invalid.
     """
-    if style not in ("choose", "shares"):
-        raise ValueError(f"style={style!r}: must be 'choose' or 'shares', which ask for votes")
-    asking = Asking(stories, style, samples, attempts, prompts, windows)
-    how = (
-        f"{samples:,} times about each window to choose its most important sentence, and each"
-        " answer is a vote"
-        if style == "choose"
-        else f"once about each window how {READERS} readers would vote for its most important"
-        " sentence"
-    )
+    if style not in ("choose", "shares") or samples < 1:
+        raise ValueError(
+            f"style={style!r}, samples={samples}: use 'choose' or 'shares', which ask for votes,"
+            " and 1 or more samples"
+        )
+    templates = read_templates([style], prompts)
+    how = {
+        "choose": f"{samples:,} times about each window to choose its most important sentence, and"
+        " each answer is a vote",
+        "shares": f"once about each window how {READERS} readers would vote for its most important"
+        " sentence",
+    }
     settings = {
         "style": style,
         "votes for each window": samples if style == "choose" else READERS,
         "windows": windows if isinstance(windows, int) else str(windows),
-        **model_settings(server, asking.templates),
-        "attempts": attempts,
+        **model_settings(server, templates, attempts),
     }
-    files = ModelFiles(str(out), settings)
-    run = asking.run(server, files.answers, prices=prices, progress=progress, dry_run=dry_run)
-    votes = [
-        result
-        if isinstance(result, Rejected)
-        else {"votes": [int(count) for count in result[STYLES[style].score]]}
-        for result in run.results
-    ]
     facts = DatasetFacts(
         name="Judgments of stories by a language model",
-        description=(
-            "Stories with votes for each of their sentences. The votes are by the language model"
-            f" {settings['language model']}, not by people: it was asked {how}."
-        ),
+        description="Stories with votes for each of their sentences. The votes are by the language"
+        f" model {settings['language model']}, not by people: it was asked {how[style]}.",
         source=recipe_text("narrative-twins make judgments", settings),
-        limits=(
-            "No person judged these stories, and the votes were not compared with those of people;"
-            " they are not human labels. The licence of the stories also applies to the rows, and"
-            " the terms of the model may add restrictions."
-        ),
+        limits="No person judged these stories, and the votes were not compared with votes of"
+        f" people; they are not human labels. {LICENCE}",
         language=language,
         tags=["synthetic"],
     )
-    rows = [_row(story) for story in asking.stories]
-    return files.write(rows, replace(run, results=votes), facts, load_story_salience)
+
+    def ask(chat: Chat, row: Mapping[str, Any]) -> dict[str, Any]:
+        votes = ask_scores(chat, Story.parse(row), style, templates[style], samples)
+        return {"votes": list(map(int, votes))}
+
+    rows = [_row(Story.parse(story, windows)) for story in stories]
+    load = load_story_salience
+    return rows_by_model(rows, ask, server, str(out), facts, load, attempts, progress, report)
 
 
 def _row(story: Story) -> dict[str, Any]:

@@ -12,22 +12,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias
 
 from narrative_twins.data.rows import RowError, check_sentences
-from narrative_twins.files import digest
-from narrative_twins.llm.chat import ATTEMPTS, Question, Rejected, estimate_tokens
-from narrative_twins.llm.prompts import (
+from narrative_twins.prompting.chat import Question, Rejected
+from narrative_twins.prompting.templates import (
     AnswerError,
-    Template,
-    list_schema,
-    read_object,
+    answer_form,
+    fill,
+    list_of,
     read_templates,
-    schema_of,
 )
 
 COLUMNS = ("twin", "negative", "negative_twin")
@@ -39,11 +37,10 @@ EXPANSION = 4
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 """A word: a run of letters and digits, or a single Chinese or Japanese character."""
-_EXAMPLE = ("first sentence", "second sentence")
-"""The sentences of the example answer in the prompts."""
 
-
-Ask: TypeAlias = Callable[[Question], Awaitable[Any]]
+Text: TypeAlias = Sequence[str]
+"""Sentences."""
+Ask: TypeAlias = Callable[[Question], Any]
 """Asks a question, and returns its result."""
 
 
@@ -54,17 +51,15 @@ class Recipe:
     Attributes:
         make: asks the questions about a story, whose sentences are in windows, and returns the
             columns; raises `Rejected` for a story that it can't be used for.
-        templates: the names of its prompts, which are files `prompts/NAME.txt`.
+        templates: the names of its prompts, see `read_templates`.
         columns: the columns that it makes; of several, `TwinOptions.columns` chooses.
         windows: the number of windows of a story; 1 for a short story.
-        made: what it makes, in words, for the card; by default the names of the columns.
     """
 
-    make: Callable[[Ask, Sequence[Sequence[str]], TwinOptions], Awaitable[dict[str, Any]]]
+    make: Callable[[Ask, Sequence[Text], TwinOptions], dict[str, Any]]
     templates: Sequence[str]
     columns: Sequence[str]
     windows: int = 1
-    made: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,10 +69,9 @@ class TwinOptions:
     Attributes:
         recipe: a name in `RECIPES`.
         columns: the columns to make, from `COLUMNS`, with `twin`; only for short stories.
-        attempts: maximum number of attempts to get a valid answer to a question.
         twin_overlap: maximum word overlap of a twin and its story, from 0 to 1, see `overlap`.
         distractor_overlap: minimum word overlap of a distractor and its story, from 0 to 1.
-        prompts: a folder of templates that replace those of the package.
+        prompts: a folder of templates that replace the package's.
 
     Raises:
         OSError, ValueError: the columns are invalid, or a template can't be read.
@@ -85,145 +79,95 @@ class TwinOptions:
 
     recipe: str = "stories"
     columns: Sequence[str] = COLUMNS
-    attempts: int = ATTEMPTS
     twin_overlap: float = 0.7
     distractor_overlap: float = 0.5
     prompts: str | None = None
-    templates: Mapping[str, Template] = field(init=False, repr=False)
+    templates: Mapping[str, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if "twin" not in self.columns:
+        needed = {"twin", "negative"} if "negative_twin" in self.columns else {"twin"}
+        if not needed <= set(self.columns):
             raise ValueError(
-                "rows without a twin can't be loaded as narrative twins; add the column twin"
+                f"columns={list(self.columns)}: add twin, without which rows can't be loaded as"
+                " narrative twins, and negative, from which negative_twin is made"
             )
-        if "negative_twin" in self.columns and "negative" not in self.columns:
-            raise ValueError(
-                "the column negative_twin is made from negative; add the column negative"
-            )
-        names = RECIPES[self.recipe].templates
-        templates = read_templates("narrative_twins.making", names, self.prompts)
+        templates = read_templates(RECIPES[self.recipe].templates, self.prompts)
         object.__setattr__(self, "templates", templates)
 
 
-async def _make_of_story(
-    ask: Ask, windows: Sequence[Sequence[str]], options: TwinOptions
-) -> dict[str, Any]:
+def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> dict[str, Any]:
     (story,) = windows
-    count = len(story)
-    if count > LONGEST:
+    size = len(story)
+    if size > LONGEST:
         raise Rejected(
-            "story", f"{count} sentences; the recipe for short stories takes at most {LONGEST}"
+            "story", f"{size} sentences; the recipe for short stories takes at most {LONGEST}"
         )
 
-    async def sentences(
-        step: str,
-        template: str,
-        text: Sequence[str],
-        stand_in: Sequence[str],
-        bounds: tuple[int, int],
-        check: Callable[[list[str]], None],
+    def rewrite(
+        step: str, template: str, text: Text, number: int, check: Callable[[Text], None]
     ) -> list[str]:
-        """Ask to rewrite a text; the answer is a list of sentences that passes a check."""
-
-        def read(content: str) -> list[str]:
-            answer = read_sentences(content, *bounds)
-            check(answer)
-            return answer
-
+        """Ask to rewrite a text in a number of sentences that pass a check."""
+        bounds = about(number) if template == "expand" else (number, number)
         shown = json.dumps(list(text), ensure_ascii=False, indent=1)
-        prompt = options.templates[template].fill({"story": shown, "count": len(stand_in)})
-        schema = schema_of({"sentences": list_schema("string", *bounds)})
-        tokens = estimate_tokens(shown) * len(stand_in) // len(text)
-        question = Question(digest(story), step, prompt, schema, read, tokens, list(stand_in))
-        answer: list[str] = await ask(question)
-        return answer
+        prompt = fill(options.templates[template], story=shown, count=number)
 
-    async def twin(column: str, of: Sequence[str]) -> list[str]:
-        longer = await sentences(
-            f"{column}, expanded",
-            "expand",
-            of,
-            list(of) * EXPANSION,
-            about(EXPANSION * count),
-            partial(check_reworded, of),
-        )
+        def read(answer: Mapping[str, Any]) -> list[str]:
+            sentences = read_sentences(answer["sentences"], "sentences")
+            check(sentences)
+            return sentences
+
+        form = answer_form(sentences=list_of(str, *bounds))
+        sentences: list[str] = ask(Question(step, prompt, form, read))
+        return sentences
+
+    def twin(column: str, of: Text) -> list[str]:
+        check = partial(check_reworded, of)
+        longer = rewrite(f"{column}, expanded", "expand", of, EXPANSION * size, check)
         check = partial(check_twin, of, most=options.twin_overlap)
-        return await sentences(f"{column}, retold", "retell", longer, of, (count, count), check)
+        return rewrite(f"{column}, retold", "retell", longer, size, check)
 
-    columns = {"twin": await twin("twin", story)}
+    columns = {"twin": twin("twin", story)}
     if "negative" in options.columns:
         check = partial(check_distractor, story, least=options.distractor_overlap)
-        columns["negative"] = await sentences(
-            "negative", "distract", story, story, (count, count), check
-        )
+        columns["negative"] = rewrite("negative", "distract", story, size, check)
     if "negative_twin" in options.columns:
-        columns["negative_twin"] = await twin("negative_twin", columns["negative"])
+        columns["negative_twin"] = twin("negative_twin", columns["negative"])
     return columns
 
 
-async def _make_of_synopsis(
-    ask: Ask, windows: Sequence[Sequence[str]], options: TwinOptions
-) -> dict[str, Any]:
+def _make_of_synopsis(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> dict[str, Any]:
     named = {f"section_{number}": list(window) for number, window in enumerate(windows, start=1)}
 
-    def read(text: str) -> list[list[str]]:
-        found = read_object(text, list(named))
-        sections = []
-        for name, window in named.items():
-            section = _sentences(found[name], name)
-            least, most = about(len(window))
-            if not least <= len(section) <= most:
-                size = f"{len(section)} sentence(s) instead of about {len(window)}"
-                raise AnswerError(f"{name} has {size}")
+    def read(answer: Mapping[str, Any]) -> list[list[str]]:
+        sections = [read_sentences(answer[name], name) for name in named]
+        for (name, window), section in zip(named.items(), sections, strict=True):
             _check_not_copied(window, section, name)
-            sections.append(section)
         check_distractor(list(chain(*windows)), list(chain(*sections)), options.distractor_overlap)
         return sections
 
     story = json.dumps(named, ensure_ascii=False, indent=1)
-    values = {"story": story, "count": sum(map(len, windows))}
-    schema = {name: list_schema("string", *about(len(window))) for name, window in named.items()}
-    question = Question(
-        digest(windows),
-        "negative",
-        options.templates["distract_sections"].fill(values),
-        schema_of(schema),
-        read,
-        estimate_tokens(story),
-        list(named.values()),
-    )
-    return {"negative": await ask(question)}
+    template = options.templates["distract_sections"]
+    form = {name: list_of(str, *about(len(window))) for name, window in named.items()}
+    prompt = fill(template, story=story, count=sum(map(len, windows)))
+    return {"negative": ask(Question("negative", prompt, answer_form(**form), read))}
 
 
 RECIPES: dict[str, Recipe] = {
     "stories": Recipe(_make_of_story, ("expand", "retell", "distract"), COLUMNS),
-    "synopses": Recipe(
-        _make_of_synopsis,
-        ("distract_sections",),
-        ("negative",),
-        windows=5,
-        made="distractors in five sections",
-    ),
+    "synopses": Recipe(_make_of_synopsis, ("distract_sections",), ("negative",), windows=5),
 }
 """The recipes by name: twins and distractors of short stories, and distractors of longer ones in
 five sections, each with a turning point. `narrative-twins make twins --recipe` takes each of
 them."""
 
 
-# The checks of answers. Their form is checked too, since servers may ignore the JSON schema of a
-# request without an error.
-
-
-def read_sentences(text: str, least: int, most: int) -> list[str]:
-    """The sentences in an answer; raises `AnswerError` unless there are `least` to `most`, not the
-    prompt's example."""
-    sentences = _sentences(read_object(text, ["sentences"])["sentences"], "sentences")
-    if any(_normalize(sentence) in _EXAMPLE for sentence in sentences):
-        raise AnswerError("the answer repeats the example in the prompt")
-    if not least <= len(sentences) <= most:
-        expected = f"{least}" if least == most else f"{least} to {most}"
-        raise AnswerError(f"the answer has {len(sentences)} sentence(s) instead of {expected}")
-    return sentences
+def read_sentences(content: list[str], name: str) -> list[str]:
+    """The sentences of a property of an answer; raises `AnswerError` if one is empty."""
+    try:
+        sentences = check_sentences(content, name, "the answer")
+    except RowError as error:
+        raise AnswerError(error.problem) from None
+    return [" ".join(sentence.split()) for sentence in sentences]
 
 
 def about(count: int) -> tuple[int, int]:
@@ -232,27 +176,24 @@ def about(count: int) -> tuple[int, int]:
     return (count + 1) // 2, 2 * count
 
 
-def overlap(one: Sequence[str], other: Sequence[str]) -> float:
+def overlap(one: Text, other: Text) -> float:
     """The Dice coefficient of the distinct words of two texts, 2 |A ∩ B| / (|A| + |B|); 0 if there
     are no words. Case is ignored."""
     a, b = (set(_WORD.findall(" ".join(text).casefold())) for text in (one, other))
     return 2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0
 
 
-def check_twin(story: Sequence[str], twin: Sequence[str], most: float) -> None:
+def check_twin(story: Text, twin: Text, most: float) -> None:
     """Raise `AnswerError` if a sentence of a twin is copied or repeated, or its word overlap is
     above `most`."""
     check_reworded(story, twin)
     if len(set(map(_normalize, twin))) < len(twin):
         raise AnswerError("a sentence is repeated")
     if (share := overlap(story, twin)) > most:
-        raise AnswerError(
-            "the wording is too close to the story: word overlap"
-            f" {share:.2f}, expected at most {most}"
-        )
+        raise AnswerError(f"the word overlap with the story is {share:.2f}, above {most}")
 
 
-def check_reworded(story: Sequence[str], other: Sequence[str]) -> None:
+def check_reworded(story: Text, other: Text) -> None:
     """Raise `AnswerError` if a sentence of a text that rewords the story is copied from it."""
     copies = set(map(_normalize, story))
     for number, sentence in enumerate(other, start=1):
@@ -260,18 +201,15 @@ def check_reworded(story: Sequence[str], other: Sequence[str]) -> None:
             raise AnswerError(f"sentence {number} is copied from the story")
 
 
-def check_distractor(story: Sequence[str], distractor: Sequence[str], least: float) -> None:
+def check_distractor(story: Text, distractor: Text, least: float) -> None:
     """Raise `AnswerError` if all sentences of a distractor are copied, or its word overlap is below
     `least`."""
     _check_not_copied(story, distractor, "it")
     if (share := overlap(story, distractor)) < least:
-        raise AnswerError(
-            "the wording is too far from the story: word overlap"
-            f" {share:.2f}, expected at least {least}"
-        )
+        raise AnswerError(f"the word overlap with the story is {share:.2f}, below {least}")
 
 
-def _check_not_copied(story: Sequence[str], text: Sequence[str], name: str) -> None:
+def _check_not_copied(story: Text, text: Text, name: str) -> None:
     if set(map(_normalize, text)) <= set(map(_normalize, story)):
         raise AnswerError(f"{name} is a copy: all its sentences are in the story")
 
@@ -279,11 +217,3 @@ def _check_not_copied(story: Sequence[str], text: Sequence[str], name: str) -> N
 def _normalize(sentence: str) -> str:
     """A sentence without case, punctuation and extra white space, for comparisons."""
     return " ".join(_WORD.findall(sentence.casefold())) or sentence.strip()
-
-
-def _sentences(content: Any, name: str) -> list[str]:
-    try:
-        sentences = check_sentences(content, name, "the answer")
-    except RowError as error:
-        raise AnswerError(error.problem) from None
-    return [" ".join(sentence.split()) for sentence in sentences]

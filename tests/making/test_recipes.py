@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from functools import partial
+import re
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from narrative_twins.commands.cli import main
-from narrative_twins.llm.chat import Question
-from narrative_twins.llm.prompts import AnswerError, list_schema, schema_of
 from narrative_twins.making.recipes import (
     COLUMNS,
     RECIPES,
@@ -21,8 +18,9 @@ from narrative_twins.making.recipes import (
     check_distractor,
     check_twin,
     overlap,
-    read_sentences,
 )
+from narrative_twins.prompting.chat import Question
+from narrative_twins.prompting.templates import AnswerError, answer_form, fill, list_of, read_answer
 
 from support.chat_server import Model, serving
 
@@ -40,17 +38,29 @@ STORY = [
     "It wore it home.",
     "Ada laughed at last.",
 ]
+OTHER = [
+    "A golden band slipped off.",
+    "Tears followed until dawn.",
+    "Some animal picked it up.",
+    "That beast took it along.",
+    "Finally its owner smiled.",
+]
 
 
 def all_steps(windows, options):
-    """All questions about a story, each answered by its stand-in."""
+    """All questions about a story, each answered by the sentences asked for, unchecked."""
     found = []
 
-    async def ask(step):
+    def ask(step):
         found.append(step)
-        return step.stand_in
+        shown = json.JSONDecoder().raw_decode(
+            step.prompt, re.search(r"\n[\[{]", step.prompt).end() - 1
+        )
+        if isinstance(shown[0], dict):
+            return list(shown[0].values())
+        return shown[0] * 4 if step.step.endswith("expanded") else windows[0]
 
-    asyncio.run(RECIPES[options.recipe].make(ask, windows, options))
+    RECIPES[options.recipe].make(ask, windows, options)
     return found
 
 
@@ -88,9 +98,9 @@ def test_the_order_of_questions():
 
 
 def test_columns_that_are_not_enough():
-    with pytest.raises(ValueError, match="made from negative"):
+    with pytest.raises(ValueError, match="negative_twin is made"):
         TwinOptions(columns=["twin", "negative_twin"])
-    with pytest.raises(ValueError, match="add the column twin"):
+    with pytest.raises(ValueError, match="add twin"):
         TwinOptions(columns=["negative"])
 
 
@@ -98,11 +108,10 @@ def test_recipe_is_added_in_one_place(tmp_path, monkeypatch, capsys):
     """A record in `RECIPES` is a choice of the command, which makes, loads and describes its
     rows."""
 
-    async def make(ask, windows, options):
-        prompt = options.templates["expand"].fill({"story": json.dumps(*windows), "count": 20})
-        schema = schema_of({"sentences": list_schema("string", 20, 20)})
-        read = partial(read_sentences, least=20, most=20)
-        return {"twin": await ask(Question("digest", "twin", prompt, schema, read))}
+    def make(ask, windows, options):
+        prompt = fill(options.templates["expand"], story=json.dumps(*windows), count=20)
+        form = answer_form(sentences=list_of(str, 20, 20))
+        return {"twin": ask(Question("twin", prompt, form, lambda answer: answer["sentences"]))}
 
     monkeypatch.setitem(RECIPES, "longer", Recipe(make, ("expand",), ("twin",)))
     with pytest.raises(SystemExit):
@@ -113,8 +122,6 @@ def test_recipe_is_added_in_one_place(tmp_path, monkeypatch, capsys):
     with serving(Model()) as model:
         command = ["make", "twins", str(tmp_path / "s.jsonl"), "--out", str(out), "--recipe"]
         server = ["longer", "--server", model.address, "--model", "tiny"]
-        assert main([*command, *server, "--dry-run"]) == 0
-        assert "1 stories, 0 saved answers; 1 questions to ask" in capsys.readouterr().out
         assert main([*command, *server]) == 0
         assert len(model.bodies) == 1
     row = json.loads(out.read_text())
@@ -131,32 +138,31 @@ def answer_with(sentences):
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (answer_with(STORY), None),
+        (answer_with([f"  {sentence}\n" for sentence in OTHER]), None),
         # With other text, also the end of reasoning, a draft in which does not count.
-        (f"Here it is, {{as}} asked:\n```json\n{answer_with(STORY)}\n``` I hope {{}} helps.", None),
-        (f"Try: {answer_with(['A draft.'] * 5)} no:</think>\n{answer_with(STORY)}", None),
-        (answer_with([f"  {sentence}\n" for sentence in STORY]), None),
-        (answer_with(STORY)[:-10], "no JSON object"),
-        ('{"twin": []}', r"the properties \['twin'\] instead of \['sentences'\]"),
-        (answer_with(["First sentence.", *STORY[1:]]), "repeats the example"),
-        ('{"sentences": "one text"}', "is one text"),
-        ('{"sentences": 5}', "is int"),
-        (answer_with([*STORY[:4], " "]), "sentence 4 is empty"),
-        (answer_with([*STORY[:4], "\ud83d"]), "lone surrogate"),
-        (answer_with([[sentence] for sentence in STORY]), "list of lists"),
-        (answer_with(STORY[:4]), r"has 4 sentence\(s\) instead of 5"),
-        (answer_with([*STORY, "More."]), r"has 6 sentence\(s\) instead of 5"),
+        (f"Try: {answer_with(['A draft.'] * 5)} no:</think>\n{answer_with(OTHER)} So {{}}.", None),
+        (answer_with(OTHER)[:-10], "no JSON object"),
+        ('{"sentences": "one text"}', "valid list"),
+        (answer_with([*OTHER[:4], " "]), "sentence 4 is empty"),
+        (answer_with([*OTHER[:4], "\ud83d"]), "lone surrogate|valid string"),
+        (answer_with([[sentence] for sentence in OTHER]), "valid string"),
+        (answer_with(OTHER[:4]), "at least 5 items"),
+        (answer_with([*OTHER, "More."]), "at most 5 items"),
+        (answer_with([STORY[0].upper(), *OTHER[1:]]), "sentence 1 is copied"),
+        (answer_with([OTHER[1], *OTHER[1:]]), "a sentence is repeated"),
+        (answer_with([f"{sentence} again" for sentence in STORY]), "overlap .* above 0.7"),
     ],
 )
-def test_answers(answer, problem):
+def test_twins(answer, problem):
+    step = all_steps([STORY], TwinOptions(columns=["twin"]))[1]
     if problem is None:
-        assert read_sentences(answer, 5, 5) == STORY
+        assert step.read(read_answer(step.form, answer)) == OTHER
         return
     with pytest.raises(AnswerError, match=problem):
-        read_sentences(answer, 5, 5)
+        step.read(read_answer(step.form, answer))
 
 
-OTHER = [
+SECTIONS = [
     ["Ada lost the ring again."],
     ["She cried all day."],
     ["A fox found her."],
@@ -169,25 +175,25 @@ OTHER = [
     ("changes", "least", "problem"),
     [
         ({}, 0.5, None),
-        ({}, 0.9, "expected at least 0.9"),
+        ({}, 0.9, "below 0.9"),
         ({"section_2": [STORY[1].upper()]}, 0.5, "section_2 is a copy"),
-        ({"section_3": []}, 0.5, "'section_3'.* is empty"),
+        ({"section_3": []}, 0.5, "section_3: .* at least 1 item"),
         ({"section_3": ["A fox found her."] * 2}, 0.5, None),
-        ({"section_3": ["A fox found her."] * 3}, 0.5, r"has 3 sentence\(s\) instead of about 1"),
-        ({"section_6": ["More."]}, 0.5, r"instead of \['section_1', 'section_2'"),
+        ({"section_3": ["A fox found her."] * 3}, 0.5, "section_3: .* at most 2 items"),
+        ({"section_6": ["More."]}, 0.5, "with the properties section_1, section_2"),
     ],
 )
 def test_sections(changes, least, problem):
     options = TwinOptions("synopses", distractor_overlap=least)
     (step,) = all_steps([[sentence] for sentence in STORY], options)
-    named = {f"section_{n}": section for n, section in enumerate(OTHER, start=1)} | changes
+    named = {f"section_{n}": section for n, section in enumerate(SECTIONS, start=1)} | changes
     # In any order.
     answer = json.dumps(dict(reversed(named.items())))
     if problem is None:
-        assert step.read(answer) == list(named.values())
+        assert step.read(read_answer(step.form, answer)) == list(named.values())
     else:
         with pytest.raises(AnswerError, match=problem):
-            step.read(answer)
+            step.read(read_answer(step.form, answer))
 
 
 def test_overlap_is_the_dice_coefficient_of_distinct_words():

@@ -4,8 +4,8 @@ twice."""
 from __future__ import annotations
 
 import json
+import os
 import signal
-import sys
 import time
 from pathlib import Path
 from threading import Thread
@@ -61,12 +61,10 @@ def test_rows_load(make, tmp_path):
     rows = [{"id": f"S-{n}", "title": "dropped", "text": " ".join(s)} for n, s in enumerate(texts)]
     fields = json.dumps({"temperature": 0.2, "top_p": 0.9})
     with serving(Model()) as model:
-        done = make(model, rows, "--price-in=2", "--price-out=10", "--request", fields)
+        done = make(model, rows, "--request", fields)
     # Five questions for each story, with 100 prompt tokens and 10 answer tokens each.
-    cost = (
-        "6 rows; 0 stories rejected; 30 answers in this run, 3,000 tokens in, 300 out, cost 0.0090"
-    )
-    assert done.code == 0 and cost in done.err
+    usage = "6 rows; 0 stories rejected; new answers: 30 (3,000 tokens in, 300 out)"
+    assert done.code == 0 and usage in done.err
     # The folder can be loaded, since the other files in it are not taken for data.
     (tmp_path / "s.jsonl").unlink()
     loaded = load_story_twins(tmp_path, "train", cache_dir=str(tmp_path / "cache"))
@@ -87,15 +85,15 @@ def test_rows_load(make, tmp_path):
     assert not any(KEY.encode() in content for content in files)
 
 
-def press(number: int, times: int, model: Model, after: int) -> Thread:
-    """Send a signal a number of times, after the model got a number of requests."""
+def press(times: int, model: Model, after: int) -> Thread:
+    """Press Ctrl-C a number of times, after the model got a number of requests."""
 
     def run():
         while len(model.bodies) < after:
             time.sleep(0.01)
         for _ in range(times):
             time.sleep(0.05)
-            signal.raise_signal(number)
+            os.kill(os.getpid(), signal.SIGINT)
 
     thread = Thread(target=run, daemon=True)
     thread.start()
@@ -104,27 +102,23 @@ def press(number: int, times: int, model: Model, after: int) -> Thread:
 
 def test_interruption_loses_no_answers(make, tmp_path):
     with serving(Model(slow=0.2)) as model:
-        pressing = press(signal.SIGTERM, 1, model, after=4)
+        pressing = press(1, model, after=4)
         done = make(model, stories(3), "--concurrency=3")
         pressing.join()
         assert done.code == 130 and "waiting for answers under way" in done.err
-        assert "interrupted; the answers so far are saved" in done.err
+        assert "interrupted; the answers so far are in o.jsonl.answers" in done.err
         assert not (tmp_path / "o.jsonl").exists()
-        asked = len(model.bodies)
-        assert len(read_rows(tmp_path / "o.jsonl.answers.part")) == asked < 15
+        assert len(read_rows(tmp_path / "o.jsonl.answers")) == len(model.bodies) < 15
         model.slow = 0
-        done = make(model, stories(3), "--dry-run")
-        assert f"3 stories, {asked} saved answers; {15 - asked} questions to ask" in done.out
-        assert len(model.bodies) == asked
         assert make(model, stories(3)).code == 0
         assert set(model.asked.values()) == {1} and len(model.asked) == 15
 
 
 def test_second_interruption_does_not_wait(make):
     with serving(Model(slow=LIMIT)) as model:
-        press(signal.SIGINT, 2, model, after=3)
+        press(2, model, after=3)
         done = make(model, stories(3))
-    assert (done.code, model.answered) == (130, 0) and "again to drop them" in done.err
+    assert done.code == 130 and "again to drop them" in done.err
 
 
 def test_stories_without_valid_answers_are_rejected_with_the_reason(make, tmp_path):
@@ -135,7 +129,7 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(make, tmp_pa
         if "Hero2 " in prompt and "Write another" in prompt:
             return completion(json.dumps({"sentences": ["Nothing", "of", "this", "is", "alike"]}))
         if "Hero3 " in prompt:
-            return 400, {}
+            return 400
         if "Hero5 " in prompt and "Retell" in prompt:
             return completion(json.dumps({"sentences": texts[5]}))
         return completion(model_answer(prompt, body["seed"]))
@@ -147,21 +141,22 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(make, tmp_pa
         assert [row["story"] for row in read_rows(out)] == [texts[0], texts[4]]
         rejects = read_rows(tmp_path / "o.jsonl.rejects")
         found = [
-            (texts.index(one["story"]), one["step"], one["attempts"], one["reason"].split(":")[0])
+            (texts.index(one["story"]), one["step"], " ".join(one["reason"].split()[:4]))
             for one in rejects
         ]
         assert found == [
-            (1, "twin, retold", 2, "the answer has 1 sentence(s) instead of 5"),
-            (2, "negative", 2, "the wording is too far from the story"),
-            (3, "twin, expanded", 1, "the server answered 400"),
-            (5, "twin, retold", 2, "sentence 1 is copied from the story"),
+            (1, "twin, retold", "sentences: List should have"),
+            (2, "negative", "the word overlap with"),
+            (3, "twin, expanded", f"no answer from {model.address}:"),
+            (5, "twin, retold", "sentence 1 is copied"),
         ]
         description = facts_of(tmp_path).description
         assert "Of 6 stories 2 have a row and 4 were rejected (2 at " in description
-        # With another attempt each story gets another request, and the refused one is repeated.
+        # With another attempt each story gets another request, and the refused one is repeated,
+        # with and without the schema of the answer.
         before = len(model.bodies)
         assert make(model, texts, "--attempts=3").code == 1
-        assert len(model.bodies) - before == 4
+        assert len(model.bodies) - before == 3 + 2
         rejected = str(write_rows(tmp_path / "rejected.jsonl", rejects))
         model.answer = Model().answer
         # With another threshold, saved answers that are valid now are not requested again.
@@ -198,7 +193,7 @@ def test_synopses(make, tmp_path):
     rejected = without_twin[0].split()[0]
     with serving(Model()) as model:
         done = make(model, [row, without_twin], "--recipe=synopses")
-        assert done.code == 0 and "1 of 2 stories have no twin, which load_window" in done.err
+        assert done.code == 0 and "no card was written, since the rows can't be" in done.err
         assert not (tmp_path / "o.card.md").exists() and facts_of(tmp_path).source
         # If the synopsis without a twin is rejected, the others have a card.
         valid = model.answer
@@ -212,7 +207,6 @@ def test_synopses(make, tmp_path):
     assert [len(section) for section in made["negative"]] == [2] * 5
     loaded = load_window_twins(str(tmp_path / "o.jsonl"), min_window=1, cache_dir=str(tmp_path))
     assert loaded["train"]["negative"][0] == made["negative"]
-    assert "overlap of a twin" not in facts_of(tmp_path).source
     assert (tmp_path / "o.card.md").exists()
 
 
@@ -224,11 +218,10 @@ def test_stories_that_are_not_asked_about(make, tmp_path):
         {"story": [story[:5], story[5:]]},
         {"story": []},
     ]
-    wordy = [" ".join(["word"] * 2_000) + f" {number}." for number in range(5)]
     with serving(Model()) as model:
         done = make(model, rows, "--recipe=synopses")
         assert done.code == 1
-        assert make(model, [*stories(1, 41), wordy]).code == 1
+        assert make(model, stories(1, 41)).code == 1
         assert not model.bodies
     for problem in (
         "no sentence of 'twin' is in window 1",
@@ -237,23 +230,8 @@ def test_stories_that_are_not_asked_about(make, tmp_path):
         "story is empty",
     ):
         assert problem in done.err
-    long, large = read_rows(tmp_path / "o.jsonl.rejects")
+    (long,) = read_rows(tmp_path / "o.jsonl.rejects")
     assert long["reason"] == "41 sentences; the recipe for short stories takes at most 40"
-    assert large["reason"].startswith("the answer would have about 50,0")
-    assert "limit of 4,000; increase max_tokens" in large["reason"]
-
-
-def test_dry_run_sends_no_requests(make, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with serving(Model()) as model:
-        done = make(model, stories(10), "--dry-run", "--price-out=1000")
-        assert done.code == 0 and not model.bodies
-    for step in ("twin, expanded", "negative", "twin, retold"):
-        assert f"--- {step} ---" in done.out
-    assert done.out.count("--- ") == 3, "equal prompts are printed once"
-    assert json.dumps(stories(1)[0], indent=1) in done.out
-    assert "10 stories, 0 saved answers; 50 questions to ask" in done.out and "cost " in done.out
-    assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
 
 
 def test_errors_before_requests(make, tmp_path):
@@ -264,9 +242,9 @@ def test_errors_before_requests(make, tmp_path):
             (["--out", "-"], 2, "name a file that ends in .jsonl"),
             (["--twin-overlap", "nan"], 2, "'nan' is not a number"),
             (["--key-variable", "NOT_SET"], 1, "NOT_SET of the API key is not set"),
-            (["--prompts", "nowhere"], 1, "nowhere has no prompt"),
+            (["--prompts", "nowhere"], 1, "nowhere has the prompts []"),
             (["--out", "nowhere/o.jsonl"], 1, "the folder of nowhere/o.jsonl does not exist"),
-            (["--columns", "twin,negative_twin"], 1, "made from negative"),
+            (["--columns", "twin,negative_twin"], 1, "negative_twin is made"),
         ):
             done = make(model, stories(1), *options)
             assert done.code == code and problem in done.err
@@ -274,12 +252,6 @@ def test_errors_before_requests(make, tmp_path):
         done = make(model, str(write_rows(tmp_path / "o.jsonl.rejects", stories(1))))
         assert done.code == 2 and "o.jsonl.rejects is read" in done.err
         (tmp_path / "o.jsonl.rejects").unlink()
-        for name in ("o.jsonl.rejects", "o.facts.yaml", "o.card.md"):
-            (tmp_path / "victim").write_text("name: precious\n")
-            (tmp_path / name).symlink_to(tmp_path / "victim")
-            assert make(model, stories(1)).code == 1
-            assert (tmp_path / "victim").read_text() == "name: precious\n"
-            (tmp_path / name).unlink()
         assert not model.bodies
 
 
@@ -289,10 +261,8 @@ def test_server_that_can_not_be_used_loses_no_rows(make, tmp_path):
         before = (tmp_path / "o.jsonl").read_bytes()
         model.answer = lambda body, before: "<html>Welcome to the hotel</html>"
         done = make(model, stories(5), "--concurrency=3")
-    problem = "is not a chat completion: <html>Welcome to the hotel</html>; 3 requests in a"
-    assert done.code == 1 and problem in done.err and "resume with the same command" in done.err
-    done = make(model, stories(5), "--retries=0")
-    assert done.code == 1 and "whether the server is running" in done.err
+    assert done.code == 1 and "not a chat completion; 3 requests in a row failed" in done.err
+    assert "resume with the same command" in done.err
     assert (tmp_path / "o.jsonl").read_bytes() == before
     assert not (tmp_path / "o.jsonl.rejects").exists()
 
@@ -304,12 +274,11 @@ def test_prompts_of_the_user(make, tmp_path):
         more = ("--columns", "twin,negative", "--prompts", tmp_path / "mine")
         assert make(model, stories(1), *more).code == 0
     assert prompt_of(model.bodies[2]) == f"Sing of\n\n{json.dumps(stories(1)[0], indent=1)}"
-    assert "- prompts of the user: distract\n" in facts_of(tmp_path).source
     assert str(tmp_path) not in facts_of(tmp_path).source
 
 
 def test_edited_facts_are_kept_for_rows_of_the_same_settings(make, tmp_path):
-    """Even if there are more rows now; for other settings they are renamed."""
+    """Even if there are more rows now; for other settings the earlier facts are renamed."""
     path, old = tmp_path / "o.facts.yaml", tmp_path / "o.facts.yaml.old"
     with serving(Model()) as model:
         assert make(model, stories(1)).code == 0

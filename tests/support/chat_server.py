@@ -104,12 +104,10 @@ class Model:
 
     Attributes:
         answer: the response to a request, as a function of its body and the number of equal
-            requests before: a mapping (JSON), a text (HTML), or a status with headers.
+            requests before: a mapping (JSON), a text (HTML), or a status.
         slow: seconds before a response.
         asked: number of requests by prompt and seed.
         bodies, keys: the bodies and authorization headers of the requests, in order.
-        answered: number of responses with status 200.
-        most_at_once: maximum number of parallel requests.
     """
 
     def __init__(
@@ -122,7 +120,6 @@ class Model:
         self.asked: Counter[tuple[str, int | None]] = Counter()
         self.bodies: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
-        self.answered = self.at_once = self.most_at_once = 0
         self.lock = Lock()
         self.address = ""
 
@@ -150,34 +147,19 @@ class Handler(BaseHTTPRequestHandler):
             model.asked[asked] += 1
             model.bodies.append(body)
             model.keys.append(self.headers.get("Authorization"))
-            model.at_once += 1
-            model.most_at_once = max(model.most_at_once, model.at_once)
         time.sleep(model.slow)
         answer = model.answer(body, before)
-        status, headers, kind = 200, {}, "application/json"
-        if isinstance(answer, tuple):
-            status, headers = answer
-            content = json.dumps(
-                {"error": {"message": f"a fault, for {self.headers.get('Authorization')}"}}
-            )
-        elif isinstance(answer, str):
-            content, kind = answer, "text/html"
-        else:
-            content = json.dumps(answer)
-        with model.lock:
-            model.at_once -= 1
-            model.answered += status == 200
-        data = content.encode()
+        status = answer if isinstance(answer, int) else 200
+        if status != 200:
+            answer = {"error": {"message": "a fault"}}
+        content = answer if isinstance(answer, str) else json.dumps(answer)
+        kind = "text/html" if isinstance(answer, str) else "application/json"
         try:
             self.send_response(status)
-            for name, value in {
-                **headers,
-                "Content-Type": kind,
-                "Content-Length": str(len(data)),
-            }.items():
-                self.send_header(name, value)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content.encode())))
             self.end_headers()
-            self.wfile.write(data)
+            self.wfile.write(content.encode())
         except OSError:
             # The client was killed.
             self.close_connection = True

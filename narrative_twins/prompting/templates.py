@@ -1,0 +1,133 @@
+"""Prompts and answers: prompt templates, which a user can replace, the form of an answer, and the
+JSON object in its text.
+
+A template has placeholders, for example `{{story}}`. All are filled in a single pass, so braces,
+quotes and template syntax in a story are not interpreted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+Form: TypeAlias = "type[BaseModel]"
+
+_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
+_MAX_FAILURES = 1_000
+"""Give up after this number of `{` that do not begin a JSON object."""
+_SHOWN = 300
+"""Characters of the problem of an answer that are shown."""
+
+
+def read_templates(names: Sequence[str], folder: str | Path | None = None) -> dict[str, str]:
+    """Read templates, by name.
+
+    Args:
+        names: the names of the templates, which are the files `prompts/NAME.txt` of the package.
+        folder: a folder with files `NAME.txt` that replace templates of the package. They have the
+            same placeholders; `{{count}}`, the number of sentences, is optional.
+
+    Raises:
+        OSError, ValueError: a file can't be read, is not named as a template of the package, or
+            has other placeholders; or the folder has no templates.
+    """
+    package = files("narrative_twins.prompting").joinpath("prompts")
+    paths = {} if folder is None else {path.stem: path for path in Path(folder).glob("*.txt")}
+    every = sorted(file.name.removesuffix(".txt") for file in package.iterdir())
+    if folder is not None and not (paths and set(paths) <= set(every)):
+        raise ValueError(
+            f"{folder} has the prompts {sorted(paths)}; name them {', '.join(every)} (.txt)"
+        )
+    templates = {}
+    for name in names:
+        templates[name] = package.joinpath(f"{name}.txt").read_text("utf-8")
+        needed = set(_PLACEHOLDER.findall(templates[name])) - {"count"}
+        if path := paths.get(name):
+            templates[name] = path.read_text("utf-8-sig")
+        names_in = set(_PLACEHOLDER.findall(templates[name]))
+        if not needed <= names_in <= needed | {"count"}:
+            raise ValueError(
+                f"{path} has the placeholders {sorted(names_in)}; it needs {sorted(needed)}, and"
+                " may have ['count'], each in double braces"
+            )
+    return templates
+
+
+def fill(template: str, **values: object) -> str:
+    """A prompt: the template, with every placeholder replaced by its value."""
+    return _PLACEHOLDER.sub(lambda match: str(values[match[1]]), template).strip()
+
+
+class AnswerError(ValueError):
+    """An answer is invalid; the message explains why."""
+
+
+def answer_form(**properties: Any) -> Form:
+    """The form of an answer: a JSON object with exactly these properties. Its JSON schema is sent
+    with the question; models write the properties in this order.
+
+    Args:
+        properties: the type of each, such as `str`, or as of `integer` and `list_of`.
+    """
+    from pydantic import ConfigDict, create_model
+
+    fields: Any = {name: (kind, ...) for name, kind in properties.items()}
+    return create_model("answer", __config__=ConfigDict(extra="forbid"), **fields)
+
+
+def integer(least: int, most: int) -> Any:
+    """The type of an integer from `least` to `most`, for `answer_form`."""
+    from pydantic import conint
+
+    return conint(ge=least, le=most)
+
+
+def list_of(kind: Any, least: int, most: int) -> Any:
+    """The type of a list of `least` to `most` items, for `answer_form`."""
+    from pydantic import conlist
+
+    return conlist(kind, min_length=least, max_length=most)
+
+
+def read_answer(form: Form, text: str) -> dict[str, Any]:
+    """The JSON object in an answer, which may have other text before and after it, since servers
+    may ignore the form. Of several with these properties the last counts, since models may write
+    drafts first. Raises `AnswerError` if there is none, or a value is not of its type."""
+    from pydantic import ValidationError
+
+    answer, others = None, ""
+    for value in _objects(text):
+        if set(value) == set(form.model_fields):
+            answer = value
+        else:
+            others = f" with the properties {', '.join(form.model_fields)}"
+    if answer is None:
+        raise AnswerError(f"the answer contains no JSON object{others}")
+    try:
+        return form.model_validate(answer).model_dump()
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
+        ]
+        raise AnswerError("; ".join(problems)[:_SHOWN]) from None
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The outermost JSON objects in a text."""
+    decoder, start = json.JSONDecoder(), text.find("{")
+    failures = 0
+    while start >= 0 and failures < _MAX_FAILURES:
+        stop = start + 1
+        try:
+            value, stop = decoder.raw_decode(text, start)
+            yield value
+        except (ValueError, RecursionError):
+            failures += 1
+        start = text.find("{", stop)
