@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -63,19 +64,23 @@ _rows_options = option_group(
 
 def _run(
     files: Sequence[str],
+    server: Server,
+    quiet: bool,
+    parse: Callable[[Any], Any],
+    make: Callable[..., Generated],
+    *,
     out: str,
     input_format: str,
-    parse: Callable[[Any], Any],
-    make: Callable[[list[Any]], Generated],
+    **options: Any,
 ) -> int:
     """Read stories, ask about them, write the rows, and say what was rejected.
 
     Args:
-        files: the files of the stories.
-        out: the file of the rows.
-        input_format: the format of the files.
+        files: the files of the stories, in this `input_format`.
+        server: the language model.
+        quiet: whether the user wants no progress bar.
         parse: the story of a document; may raise `StoryError` or `RowError`.
-        make: makes the rows of the stories.
+        make: makes the rows of the stories, and writes them to `out`, with these `options`.
 
     Returns:
         The exit code: 1 if a story could not be read or was rejected.
@@ -99,7 +104,9 @@ def _run(
     hint = f"the answers so far are in {out}.answers; resume with the same command"
     try:
         with on_interrupt(hint):
-            made = make(sources)
+            made = make(
+                sources, server, out, progress=shows_progress(quiet), report=tell, **options
+            )
     except ServerError as error:
         raise ServerError(f"{error}; {hint}") from None
     rejected = plural(len(made.rejects), "story", "stories")
@@ -146,14 +153,9 @@ def make_twins(
     from narrative_twins.making.recipes import TwinOptions
     from narrative_twins.making.twins import make_twins, source_row
 
-    out, input_format = making.pop("out"), making.pop("input_format")
-    making["options"] = twins = TwinOptions(**options, prompts=making.pop("prompts"))
-    making |= {"progress": shows_progress(quiet), "report": tell}
-
-    def make(stories: list[Any]) -> Generated:
-        return make_twins(stories, server, out, **making)
-
-    return _run(files, out, input_format, lambda content: source_row(content, twins), make)
+    twins = TwinOptions(**options, prompts=making.pop("prompts"))
+    make = partial(make_twins, options=twins)
+    return _run(files, server, quiet, lambda content: source_row(content, twins), make, **making)
 
 
 @command(
@@ -186,13 +188,7 @@ def make_judgments(
     """Read, ask, write."""
     from narrative_twins.making.judgments import make_judgments
 
-    out, input_format = making.pop("out"), making.pop("input_format")
-    making |= {**options, "progress": shows_progress(quiet), "report": tell}
-
-    def make(stories: list[Any]) -> Generated:
-        return make_judgments(stories, server, out, **making)
-
     def parse(content: Any) -> Story:
         return Story.parse(content, options["windows"])
 
-    return _run(files, out, input_format, parse, make)
+    return _run(files, server, quiet, parse, make_judgments, **making, **options)

@@ -328,22 +328,20 @@ class Chat:
         either, since the server can't be reached or used, or many requests failed in a row."""
         status = getattr(error, "status_code", None)
         cause = "it is not a chat completion" if isinstance(error, _MALFORMED) else error.__cause__
-        problem = " ".join(f"no answer from {self.server.url}: {error} {cause or ''}".split())
+        problem = " ".join(f"a request to {self.server.url} failed: {error} {cause or ''}".split())
         problem = problem[:_MESSAGE]
         with self._lock:
             self._failures += 1
         is_connection = isinstance(error, self._openai.APIConnectionError)
-        if status in _UNUSABLE or (is_connection and not self._answers):
-            return ServerError(
-                f"{problem}; check the address, the model {self.server.model}, the API key, and"
-                " whether the server is running"
-            )
+        is_unusable = status in _UNUSABLE or (is_connection and not self._answers)
         # A story may be too long or violate rules, but not all stories.
         is_about_story = status in _REFUSED and self._answers
-        if self._failures >= max(3, self.server.concurrency) and not is_about_story:
+        is_often = self._failures >= max(3, self.server.concurrency) and not is_about_story
+        if is_unusable or is_often:
             return ServerError(
-                f"{problem}; {self._failures} requests in a row failed, so no more are sent; null"
-                " in the request removes a field that is not supported"
+                f"{problem}; no more are sent after {self._failures} without an answer; check that"
+                f" the server is running, its address, the model {self.server.model}, the API key,"
+                " and the fields of the request (null removes one)"
             )
         return Rejected(step, problem)
 

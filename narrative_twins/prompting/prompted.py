@@ -5,7 +5,8 @@ A style (`styles.py`) says which questions are asked about a story, and reads th
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,7 +45,7 @@ def prompted_salience(
         styles: one or more names in `STYLES`, which also says what their scores are.
         samples: number of answers for each window, for the styles that choose.
         attempts: maximum number of attempts to get a valid answer to a question.
-        prompts: a folder with templates that replace those of the package, such as `choose.txt`.
+        prompts: a folder with templates that replace the package's, such as `choose.txt`.
             The story is `{{story}}`, its number of sentences `{{count}}`; `{{first}}` and
             `{{last}}` are the numbers of the sentences to choose from.
         windows, splitter: as in `score_stories`.
@@ -86,13 +87,13 @@ def prompted_salience(
     logger.info(chat.usage)
     results = []
     for index, (story, scores) in enumerate(zip(parsed, scored, strict=True)):
-        if not isinstance(scores, Rejected):
+        if isinstance(scores, Rejected):
+            problem = StoryError(f"no scores from the language model: {scores}", index)
+            if on_error == "raise":
+                raise problem
+            logger.warning("skipped %s", problem)
+        else:
             results.append(StorySalience(story, scores, index=index))
-            continue
-        problem = StoryError(f"no scores from the language model: {scores}", index)
-        if on_error == "raise":
-            raise problem
-        logger.warning("skipped %s", problem)
     return results
 
 
@@ -100,10 +101,7 @@ def ask_scores(chat: Chat, story: Story, name: str, template: str, samples: int)
     """The scores of all sentences of a story by a style: sums over the answers to its questions.
     Raises `Rejected` or `ServerError`."""
     style = STYLES[name]
-    lines = [
-        f"{number}. {' '.join(sentence.split())}"
-        for number, sentence in enumerate(story.sentences, start=1)
-    ]
+    lines = [f"{index + 1}. {' '.join(text.split())}" for index, text in enumerate(story.sentences)]
     total = [0.0] * len(story)
     for windows in [(window,) for window in story.windows] if style.by_window else [story.windows]:
         first, last = windows[0][0], windows[-1][1]
@@ -111,10 +109,7 @@ def ask_scores(chat: Chat, story: Story, name: str, template: str, samples: int)
             template, story="\n".join(lines), count=len(story), first=first + 1, last=last
         )
         step = f"{name}, sentences {first + 1} to {last}" if style.by_window else name
-
-        def read(answer: Mapping[str, Any], windows: Any = windows) -> list[float]:
-            return style.read(answer, windows)
-
+        read = partial(style.read, windows=windows)
         for sample in range(samples if style.sampled else 1):
             question = Question(step, prompt, style.form(first, last), read, sample)
             for index, score in enumerate(chat.ask(question), start=first):

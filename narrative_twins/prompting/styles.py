@@ -33,7 +33,7 @@ class Style:
     by_window: bool
     sampled: bool
     form: Callable[[int, int], Form]
-    read: Callable[[Answer, Sequence[Span]], list[float]]
+    read: Callable[..., list[float]]
 
 
 def read_choice(answer: Answer, windows: Sequence[Span]) -> list[float]:

@@ -147,7 +147,7 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(make, tmp_pa
         assert found == [
             (1, "twin, retold", "sentences: List should have"),
             (2, "negative", "the word overlap with"),
-            (3, "twin, expanded", f"no answer from {model.address}:"),
+            (3, "twin, expanded", f"a request to {model.address}"),
             (5, "twin, retold", "sentence 1 is copied"),
         ]
         description = facts_of(tmp_path).description
@@ -261,7 +261,7 @@ def test_server_that_can_not_be_used_loses_no_rows(make, tmp_path):
         before = (tmp_path / "o.jsonl").read_bytes()
         model.answer = lambda body, before: "<html>Welcome to the hotel</html>"
         done = make(model, stories(5), "--concurrency=3")
-    assert done.code == 1 and "not a chat completion; 3 requests in a row failed" in done.err
+    assert done.code == 1 and "not a chat completion; no more are sent after 3" in done.err
     assert "resume with the same command" in done.err
     assert (tmp_path / "o.jsonl").read_bytes() == before
     assert not (tmp_path / "o.jsonl.rejects").exists()

@@ -226,5 +226,5 @@ def test_invalid_arguments(options, problem, tmp_path):
 
 def test_a_server_that_can_not_be_used_is_an_error(tmp_path):
     server = Server("http://127.0.0.1:9/v1", "tiny", retries=0)
-    with pytest.raises(ServerError, match="whether the server is running"):
+    with pytest.raises(ServerError, match="check that the server is running"):
         prompted_salience(STORIES[:1], server, tmp_path / "answers", on_error="skip")
