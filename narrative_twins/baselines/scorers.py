@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.encoder.tokenizer import is_truncated
 from narrative_twins.salience.engine import Progress
 from narrative_twins.salience.operations import Registry
 from narrative_twins.salience.result import StorySalience
@@ -95,7 +94,7 @@ class Embedder:
         if isinstance(encoder, StoryEncoder):
             tokens = encoder.tokenize(texts)
             return encoder.encode([tokens.chunks((i,), None) for i in range(len(texts))])
-        cut = [] if self._warned else [text for text in texts if is_truncated(encoder, text)]
+        cut = [] if self._warned else [text for text in texts if _is_truncated(encoder, text)]
         if cut:
             self._warned = True
             logger.warning(
@@ -326,3 +325,15 @@ class Length(Baseline):
 
     def scores(self, story: Story) -> NDArray[np.float64]:
         return np.array([len(sentence.split()) for sentence in story.sentences], np.float64)
+
+
+def _is_truncated(model: Any, text: str) -> bool:
+    """Whether a `SentenceTransformer` truncates a text; False if the model does not say how much it
+    reads."""
+    limit, tokenizer = getattr(model, "max_seq_length", None), getattr(model, "tokenizer", None)
+    if limit is None or not callable(tokenizer):
+        return False
+    # A token has at least one byte, so only long texts must be tokenized; no tokenizer adds more
+    # than four special tokens.
+    is_short = len(text.encode("utf-8", "replace")) + 4 <= limit
+    return not is_short and len(tokenizer(text, verbose=False)["input_ids"]) > limit

@@ -59,7 +59,6 @@ def parse_similarities(text: str) -> dict[str, float]:
     help="That of the checkpoint, or its trained pooler, for SimCSE (default: checkpoint).",
 )
 @option("--device", metavar="NAME", help="Device, such as cpu (default: an accelerator, if any).")
-@option("--batch-size", **counted(COUNT, "N", 32, "Sentences at a time"))
 @option("--min-sentences", **counted(COUNT, "N", 20, "Minimum length of a story"))
 @option(
     "--max-difference",
@@ -88,7 +87,6 @@ def make_align(
     encoder: str | None,
     pooling: Any,
     device: str | None,
-    batch_size: int,
     quiet: bool,
     windows: int,
     min_sentences: int,
@@ -110,7 +108,7 @@ def make_align(
     filters = Filters(windows, min_sentences, max_difference, min_window, limits)
     logging.disable_progress_bar()
     with on_interrupt(out=out):
-        embed = SentenceEmbedder(encoder, device, batch_size, pooling)
+        embed = SentenceEmbedder(encoder, device, pooling)
         progress = shows_progress(quiet)
         counts = make_long_twins(
             files, out, embed, filters, progress=progress, report=tell, **options

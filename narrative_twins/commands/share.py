@@ -117,7 +117,6 @@ def annotate(files: Sequence[str], out: str, serving: dict[str, Any]) -> int:
 )
 @option("--private", is_flag=True, help="Make the repository private, if it is created.")
 @option("--update", is_flag=True, help="Allow a repository that already has files.")
-@option("--with-code", is_flag=True, help="Also push a branch for users without this package.")
 @option("--revision", metavar="BRANCH", help="Created if it is missing (default: main).")
 @option("--message", "commit_message", metavar="TEXT", help="Commit message.")
 @option("--dry-run", is_flag=True, help="Only print the files and the card.")
@@ -126,20 +125,19 @@ def push(model: str, name: str, facts_file: str | None, dry_run: bool, **options
     from transformers.utils import logging
 
     from narrative_twins.hub.facts import EncoderFacts, read_facts
-    from narrative_twins.hub.push import checked_encoder, encoder_files, push_encoder
+    from narrative_twins.hub.push import push_encoder, write_encoder
 
     logging.disable_progress_bar()
     facts = read_facts(EncoderFacts, facts_file) if facts_file else None
     if not dry_run:
         print(push_encoder(model, name, facts=facts, **options))
         return 0
-    with tempfile.TemporaryDirectory() as scratch:
-        folder, facts = checked_encoder(model, Path(scratch), facts)
-        files = encoder_files(folder, name, facts)
-        for path, source in files.items():
-            size = len(source) if isinstance(source, bytes) else source.stat().st_size
-            print(for_terminal(f"{size:>14,}  {path}"))
-        card = files["README.md"].decode()  # type: ignore[union-attr]
+    with tempfile.TemporaryDirectory() as folder:
+        write_encoder(model, folder, name, facts)
+        for path in sorted(path for path in Path(folder).rglob("*") if path.is_file()):
+            size = path.stat().st_size
+            print(for_terminal(f"{size:>14,}  {path.relative_to(folder).as_posix()}"))
+        card = Path(folder, "README.md").read_text(encoding="utf-8")
         print(for_terminal(f"\n{card}"))
     return 0
 

@@ -6,26 +6,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    import torch
-
-
-class Adapter(NamedTuple):
-    """An adapter in a folder or on the Hub.
-
-    Attributes:
-        name: folder or Hub id.
-        base: folder or Hub id of the model it changes.
-        hub: the options that determine where the files of the adapter are found, see `hub_options`.
-        base_hub: the same for the base.
-    """
-
-    name: str
-    base: str
-    hub: dict[str, Any]
-    base_hub: dict[str, Any]
+from typing import Any
 
 
 def has_adapter(model: Any) -> bool:
@@ -39,12 +20,11 @@ def has_adapter(model: Any) -> bool:
 def adapter_kind(model: Any) -> str | None:
     """The kind of the adapter that a model has, or that was merged into it, such as `"LORA"`; None
     if there is none."""
-    configurations = (
-        config
+    kinds = {
+        config.peft_type.value
         for module in model.modules()
         for config in getattr(module, "peft_config", {}).values()
-    )
-    kinds = {config.peft_type.value for config in configurations}
+    }
     # A model inside of one with an adapter has only the layers of the adapter.
     unknown = "PEFT" if has_adapter(model) else None
     return "/".join(sorted(kinds)) or getattr(model, "merged_adapter", unknown)
@@ -66,36 +46,34 @@ def merge_adapters(model: Any) -> None:
     """Merge the active adapters of a `transformers` model into its weights, in place; one that is
     disabled is removed. Raises ValueError if they can't be merged."""
     if getattr(model, "is_quantized", False):
-        raise _not_mergeable(
-            model, "its base is quantized, and would be rounded; load it without quantization"
-        )
+        raise _not_mergeable(model, "its base is quantized, and would be rounded")
     # For the model card.
     model.merged_adapter = adapter_kind(model)
     for name, layer in list(_adapter_layers(model)):
-        merge = not layer.disable_adapters
-        merged: torch.nn.Module
         try:
-            if not merge and hasattr(layer, "original_module"):
-                merged = layer.original_module
-            elif hasattr(layer, "unload_and_optionally_merge_module"):
-                merged = layer.unload_and_optionally_merge_module(
-                    merge=merge, safe_merge=True, adapter_names=None
-                )
-            else:
-                if merge:
-                    layer.merge(safe_merge=True)
-                elif layer.merged:
-                    layer.unmerge()
-                merged = layer.get_base_layer()
+            merged = _merged_layer(layer)
         except Exception as error:  # of any kind, as each kind of adapter has its own
             raise _not_mergeable(model, f"{name}: {type(error).__name__}: {error}") from error
         parent, _, attribute = name.rpartition(".")
         setattr(model.get_submodule(parent), attribute, merged)
-    # What `transformers` knows of the adapters, also in a model within this one.
+    # What `transformers` keeps about the adapters, also in a model within this one.
     for module in model.modules():
         if getattr(module, "_hf_peft_config_loaded", False):
             module._hf_peft_config_loaded = False
         vars(module).pop("peft_config", None)
+
+
+def _merged_layer(layer: Any) -> Any:
+    merges = not layer.disable_adapters
+    if not merges and hasattr(layer, "original_module"):
+        return layer.original_module
+    if hasattr(layer, "unload_and_optionally_merge_module"):
+        return layer.unload_and_optionally_merge_module(merges, safe_merge=True, adapter_names=None)
+    if merges:
+        layer.merge(safe_merge=True)
+    elif layer.merged:
+        layer.unmerge()
+    return layer.get_base_layer()
 
 
 def _adapter_layers(model: Any) -> Iterator[tuple[str, Any]]:
@@ -114,6 +92,5 @@ def _adapter_layers(model: Any) -> Iterator[tuple[str, Any]]:
 def _not_mergeable(model: Any, reason: str) -> ValueError:
     return ValueError(
         f"the adapter ({adapter_kind(model)}) can't be merged into the weights of the encoder"
-        f" ({reason}); an encoder is saved and pushed as plain weights, so use an adapter that can"
-        " be merged, such as LoRA"
+        f" ({reason}); use one that can be merged, such as LoRA on a base that is not quantized"
     )

@@ -1,5 +1,8 @@
-"""Loading of encoders: from a name to a checked model and the settings of its checkpoint. Torch is
-imported only where a model is loaded in it."""
+"""Loading of encoders: from a name to a checked model and the settings of its checkpoint.
+
+What is promised of a checkpoint from somebody else: weights are read from safetensors only and must
+fit the model, no code is run, and no kernel is loaded that the user does not name.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
+import torch
 from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 from huggingface_hub.errors import HfHubHTTPError
 from safetensors import SafetensorError, safe_open
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
-from narrative_twins.encoder.adapters import Adapter, merge_adapters
-from narrative_twins.files import digest_of_files
-
-if TYPE_CHECKING:
-    import torch
+from narrative_twins.encoder.adapters import merge_adapters
+from narrative_twins.extras import check_extra
+from narrative_twins.writing import digest_of_files
 
 Pooling: TypeAlias = Literal["mean", "first"]
 
@@ -33,9 +36,6 @@ POOLINGS: tuple[str, ...] = get_args(Pooling)
 ATTENTIONS: tuple[str, ...] = get_args(Attention)
 
 DEFAULT_ENCODER = Path(__file__).parent / "default"
-
-SETTINGS = "narrative_twins"
-"""Key of a model's configuration that may contain the settings of its checkpoint."""
 
 SAFELY = {"use_safetensors": True, "attn_implementation": None}
 """Options for `from_pretrained` by which no pickle is read, and no kernel of the Hub that
@@ -55,25 +55,76 @@ _FINGERPRINTED = (".json", ".safetensors", ".txt", ".model")
 """Suffixes of the files that determine an encoder's vectors: settings, weights, vocabularies."""
 _BUFFERS = ("position_ids", "token_type_ids", "inv_freq", "attn.bias", "masked_bias")
 """Ends of the names of buffers, which checkpoints of earlier releases contain."""
-_MOST_LAYERS = 1000  # of a model whose layers may share weights
 _SIZES = ("hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
 _SMALL = 100_000  # a size that no checkpoint needs to have weights for
+_MOST_LAYERS = 1000  # of a model whose layers may share weights
 _SAVE = "save the model as safetensors with save_pretrained"
 
 
-class CheckpointSettings(NamedTuple):
-    """Settings of a sentence-transformers checkpoint that change its vectors.
+def default_encoder() -> str:
+    """The folder of the default encoder, which comes with the package; its model card is in the
+    folder."""
+    return str(DEFAULT_ENCODER)
 
-    Attributes:
-        pooling: `"mean"`, `"first"`, or the name of a pooling that the package does not support;
-            None if not given.
-        lowercase: whether text is lowercased before it is tokenized.
-        prompt: name of the prompt that sentence-transformers puts before every text, if any.
+
+def resolve_name(name: str | Path, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The folder or Hub id that a name means, and the options for `from_pretrained` to load it
+    with. A name without an organization, such as `all-MiniLM-L6-v2`, is one of
+    sentence-transformers, as in that library.
+
+    The Hub is asked once whether it has the encoder, so that without a connection an error comes at
+    once, or the copy in the cache is used; libraries try again for minutes. Raises OSError if the
+    encoder is neither a folder nor in the cache, and the Hub can't be reached.
     """
+    resolved, options = str(name), dict(options)
+    if os.path.exists(resolved):
+        return resolved, options
+    if "/" not in resolved and not resolved.startswith(_OTHER_MODELS):
+        resolved = f"sentence-transformers/{resolved}"
+    is_hub_id = resolved.count("/") == 1 and not resolved.startswith((".", "/", "~"))
+    if options.get("local_files_only") or constants.HF_HUB_OFFLINE or not is_hub_id:
+        return resolved, options
+    revision = None if options.get("revision") is None else str(options["revision"])
+    try:
+        url = hf_hub_url(resolved, "config.json", revision=revision)
+        get_hf_file_metadata(url, token=options.get("token"), timeout=10)
+    except HfHubHTTPError:
+        pass  # What the Hub answers is reported with more detail where the files are loaded.
+    except Exception as error:
+        cache = options.get("cache_dir")
+        if not try_to_load_from_cache(resolved, "config.json", cache_dir=cache, revision=revision):
+            problem = (
+                f"encoder {str(name)!r} can't be loaded: it is not a folder, the Hub can't be"
+                f" reached ({error}), and there is no copy in the cache; connect, or name a folder"
+            )
+            raise OSError(one_line(problem)) from error
+        options["local_files_only"] = True
+    return resolved, options
 
-    pooling: str | None = None
-    lowercase: bool = False
-    prompt: str | None = None
+
+def fingerprint(name: str | Path, config: Any) -> str | None:
+    """An identifier of the exact version of an encoder: a digest of the files if `name` is a
+    folder; if it is a Hub id, the commit in the configuration of the loaded model, or None."""
+    if Path(name).is_dir():
+        return digest_of_files(name, _FINGERPRINTED)
+    commit: str | None = getattr(config, "_commit_hash", None)
+    return commit
+
+
+def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
+    """What the vectors of an encoder depend on, as JSON data by name, for the settings of a run.
+
+    Args:
+        name: its folder or Hub id; None for the default encoder.
+        encoder: the `StoryEncoder` that was loaded from there.
+    """
+    name = str(name or default_encoder())
+    return {
+        "model": Path(name).resolve().name if Path(name).exists() else name,
+        "model fingerprint": fingerprint(name, encoder.model.config),
+        "dtype": encoder.dtype_name,
+        "context tokens": encoder.context_tokens,
+    }
 
 
 class CheckpointError(Exception):
@@ -107,14 +158,9 @@ def load_story_model(name: str | Path, *, pooling: str | None = None, **options:
     `pooling`), and `precision`, which is `"auto"` unless a dtype was chosen. Raises `OSError`, or
     `ValueError` if the dtype is not supported.
     """
-    from transformers import AutoModel
-
     dtype = str(options.get("dtype") or "auto").removeprefix("torch.")
     if dtype not in _DTYPES:
-        raise ValueError(
-            f"dtype {dtype!r} is not supported; use 'auto', 'checkpoint', 'float32', 'bfloat16' or"
-            " 'float16'"
-        )
+        raise ValueError(f"dtype {dtype!r} is not supported; use one of {', '.join(_DTYPES)}")
     if dtype == "checkpoint":
         options["dtype"] = "auto"  # of transformers
     model = load_model(AutoModel, name, **options)
@@ -126,8 +172,6 @@ def load_story_model(name: str | Path, *, pooling: str | None = None, **options:
 def load_tokenizer(name: str | Path, **options: Any) -> Any:
     """Load the tokenizer of an encoder; of an adapter without one, that of its base. Raises
     `OSError`."""
-    from transformers import AutoTokenizer
-
     with loading_errors(name, "the tokenizer of encoder"):
         adapter = adapter_at(name, **options)
         if adapter is not None and not find_file(name, "tokenizer_config.json", adapter.hub):
@@ -135,38 +179,7 @@ def load_tokenizer(name: str | Path, **options: Any) -> Any:
         return AutoTokenizer.from_pretrained(name, **{"trust_remote_code": False, **options})
 
 
-def check_checkpoint(
-    name: str | Path, *, pooler: bool = False, pooling: str | None = None, **options: Any
-) -> None:
-    """Load an encoder only to check it, for libraries that load it without checks. Raises `OSError`
-    if it can't be loaded, its weights do not fit it, or a file of its settings is invalid or
-    outside of its folder; with `pooler` also if its pooler has no weights, or its settings name
-    another pooling, with which the pooler was not trained.
-    """
-    model = load_story_model(name, pooling=pooling, pooler=pooler, **options)
-    settings = model.checkpoint_settings
-    if pooler and settings.pooling is not None:
-        raise OSError(
-            f"the settings of encoder {str(name)!r} name {settings.pooling} pooling, so its pooler"
-            " is not trained; use that pooling"
-        )
-
-
-def check_modules(name: str | Path) -> None:
-    """Check that sentence-transformers loads the modules of a checkpoint without pickles, which it
-    would read if there are no safetensors. Raises `OSError`."""
-    with loading_errors(name):
-        for module in read_json(name, "modules.json", {}) or []:
-            kind, folder = _kind(module["type"]), module["path"]
-            if kind == "Dense" and find_file(name, f"{folder}/model.safetensors", {}) is None:
-                raise ValueError(f"no {folder}/model.safetensors; {_SAVE}")
-            if kind not in (*_MODULES, "Dense") or (kind == "Transformer" and folder):
-                raise ValueError(
-                    f"modules.json names {kind!r} in {folder!r}, which is not supported"
-                )
-
-
-def load_model(kind: Any, name: str | Path, *, pooler: bool = False, **options: Any) -> Any:
+def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
     """Load a model with `kind.from_pretrained`, where `kind` is an auto class of transformers, and
     check that its weights are those of the model: transformers would fill what is missing with
     random numbers. Of a PEFT adapter, the base is loaded, and the adapter merged into it.
@@ -174,20 +187,17 @@ def load_model(kind: Any, name: str | Path, *, pooler: bool = False, **options: 
     Args:
         kind: for example `AutoModel`.
         name: folder or Hub id.
-        pooler: the pooler is used, so its weights must be in the checkpoint.
         options: for `from_pretrained`. No code of the checkpoint is executed unless
             `trust_remote_code` is set.
 
     Raises:
         OSError: the model can't be loaded, or its weights do not fit it.
     """
-    from transformers import AutoConfig
-
     adapter = adapter_at(name, **options)
     if adapter is not None:
         base_options = without_hub(options) | adapter.base_hub
         try:
-            model = load_model(kind, adapter.base, pooler=pooler, **base_options)
+            model = load_model(kind, adapter.base, **base_options)
         except OSError as error:
             where = f"base_model_name_or_path in adapter_config.json of {name}"
             raise OSError(f"{error}; correct {where} if its base is elsewhere") from error
@@ -200,9 +210,10 @@ def load_model(kind: Any, name: str | Path, *, pooler: bool = False, **options: 
     with loading_errors(name), _quiet(name):
         # `attn_implementation` has an effect on a configuration that is loaded already.
         if options.get("config") is None:
-            known = (*_HUB_OPTIONS, "subfolder", "trust_remote_code")
-            found = {key: options[key] for key in known if key in options}
-            config = AutoConfig.from_pretrained(name, **found)
+            keys = (*_HUB_OPTIONS, "subfolder", "trust_remote_code")
+            config = AutoConfig.from_pretrained(
+                name, **{key: options[key] for key in keys if key in options}
+            )
             # That of `config.json`, under any name; the user's is among the options.
             config._attn_implementation = None
             # Settings of the configuration itself, such as a dropout: those of its class, as
@@ -212,10 +223,25 @@ def load_model(kind: Any, name: str | Path, *, pooler: bool = False, **options: 
             options["config"] = config
         _check_tensors(check_weights(name, options), options["config"])
         model, info = kind.from_pretrained(name, **options)
-        problem = _misfit(model, info, pooler) or _degenerate(model)
-        if problem:
+        if problem := _misfit(model, info) or _degenerate(model):
             raise ValueError(problem)
     return model
+
+
+class Adapter(NamedTuple):
+    """A PEFT adapter in a folder or on the Hub.
+
+    Attributes:
+        name: folder or Hub id.
+        base: folder or Hub id of the model it changes.
+        hub: the options that determine where the files of the adapter are found, see `hub_options`.
+        base_hub: the same for the base.
+    """
+
+    name: str
+    base: str
+    hub: dict[str, Any]
+    base_hub: dict[str, Any]
 
 
 def adapter_at(name: str | Path, **options: Any) -> Adapter | None:
@@ -234,10 +260,7 @@ def adapter_at(name: str | Path, **options: Any) -> Adapter | None:
         if config is None:
             return None
         if whole:
-            raise ValueError(
-                "it has both an adapter (adapter_config.json) and weights of a whole model; remove"
-                " the adapter if it is merged into them, else move them to another folder"
-            )
+            raise ValueError("it has both an adapter and weights of a whole model; remove one")
         base = config.get("base_model_name_or_path") if isinstance(config, dict) else None
         if not isinstance(base, str) or not base:
             raise ValueError("adapter_config.json names no base; set base_model_name_or_path")
@@ -255,17 +278,13 @@ def merge_adapter(model: Any, adapter: Adapter) -> None:
     with loading_errors(adapter.name), _quiet(adapter.name):
         if find_file(adapter.name, "adapter_model.safetensors", adapter.hub) is None:
             raise ValueError(f"no adapter_model.safetensors; {_SAVE}")
-        try:
-            import peft  # noqa: F401
-        except ImportError as error:
-            raise ImportError("an adapter needs pip install peft") from error
+        check_extra("peft")
         # transformers would save the weights under the names of the adapter's, as it keeps how it
         # renamed those.
         renamings = getattr(model, "_weight_conversions", None)
         info = model.load_adapter(adapter.name, adapter_kwargs=adapter.hub, use_safetensors=True)
         model._weight_conversions = renamings
-        wrong = {*info.missing_keys, *info.unexpected_keys}
-        if wrong:
+        if wrong := {*info.missing_keys, *info.unexpected_keys}:
             raise ValueError(
                 f"{len(wrong)} weights of the adapter are missing or not part of the model"
                 f" ({min(wrong)}, ...); its base is another model"
@@ -278,70 +297,56 @@ def merge_adapter(model: Any, adapter: Adapter) -> None:
 
 
 def check_weights(name: str | Path, options: Mapping[str, Any]) -> list[str]:
-    """The files of the weights. Checks that these are safetensors of the checkpoint's own folder,
-    before any of them is opened: `config.json` and an index of weights may name any file, also a
-    pickle, which can execute code; and without safetensors transformers would ask a service to
-    convert a pickle."""
+    """The files of the weights. Raises ValueError unless these are safetensors of the checkpoint's
+    own folder, before any of them is opened: `config.json` and an index of weights may name any
+    file, also a pickle, which can execute code."""
     hub = {**hub_options(options), "subfolder": options.get("subfolder") or ""}
     variant = f".{options['variant']}" if options.get("variant") else ""
-    source = "config.json"
-    config = read_json(name, source, hub)
-    if isinstance(config, dict) and "transformers_weights" in config:
-        names = [config["transformers_weights"]]
-    else:
-        if path := find_file(name, f"model{variant}.safetensors", hub):
-            return [path]
-        source = f"model.safetensors.index{variant}.json"
-        index = read_json(name, source, hub)
-        if index is None:
-            raise ValueError(
-                f"no weights in safetensors; pickles, which can execute code, are not read: {_SAVE}"
-            )
-        try:
-            names = list(index["weight_map"].values())
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{source} is not an index of weights") from error
+    if file := getattr(options.get("config"), "transformers_weights", None):
+        raise ValueError(f"config.json names {file!r}; rename the weights to model.safetensors")
+    if path := find_file(name, f"model{variant}.safetensors", hub):
+        return [path]
+    source = f"model.safetensors.index{variant}.json"
+    index = read_json(name, source, hub)
+    if index is None:
+        raise ValueError(f"no weights in safetensors, and pickles are not read; {_SAVE}")
+    try:
+        names = dict.fromkeys(index["weight_map"].values())
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{source} is not an index of weights") from error
     for file in names:
         if not re.fullmatch(r"[^/\\]+\.safetensors", str(file)):
             raise ValueError(f"{source} names {file!r}, not safetensors in its folder; {_SAVE}")
-    paths = (find_file(name, file, hub) for file in dict.fromkeys(names))
-    return [path for path in paths if path is not None]
+    return [path for file in names if (path := find_file(name, file, hub)) is not None]
 
 
 def _check_tensors(files: Iterable[str], config: Any) -> None:
     """Check the types and shapes of weights before these are read: transformers would make
     floating-point numbers of integers, and allocate a model of any size that the configuration
     names."""
-    tensors = {}
+    count = numbers = 0
+    is_quantized = bool(getattr(config, "quantization_config", None))
     for path in files:
         with safe_open(path, framework="numpy") as file:
             for key in file.keys():
                 weight = file.get_slice(key)
-                tensors[key] = weight.get_dtype(), weight.get_shape()
-    for key, (kind, shape) in tensors.items():
-        is_integer = kind.startswith(("I", "U", "BOOL")) and not key.endswith(_BUFFERS)
-        if is_integer and len(shape) > 1 and not getattr(config, "quantization_config", None):
-            raise ValueError(
-                f"{key} has integers ({kind}), and config.json does not say how they are"
-                " quantized; save the model in float32"
-            )
-    total = sum(math.prod(shape) for _, shape in tensors.values())
-    layers = getattr(config, "num_hidden_layers", None)
-    if isinstance(layers, int) and layers > max(_MOST_LAYERS, len(tensors)):
-        raise ValueError(
-            f"config.json names {layers:,} layers, and there are {len(tensors):,} weights; correct"
-            " num_hidden_layers"
-        )
-    for name in _SIZES:
+                dtype, shape = weight.get_dtype(), weight.get_shape()
+                count, numbers = count + 1, numbers + math.prod(shape)
+                is_integer = dtype.startswith(("I", "U", "BOOL")) and not key.endswith(_BUFFERS)
+                if is_integer and len(shape) > 1 and not is_quantized:
+                    raise ValueError(f"{key} has integers ({dtype}); save the model in float32")
+    limits = dict.fromkeys(_SIZES, max(numbers, _SMALL))
+    limits["num_hidden_layers"] = max(count, _MOST_LAYERS)
+    for name, limit in limits.items():
         size = getattr(config, name, None)
-        if isinstance(size, int) and size > max(total, _SMALL):
+        if isinstance(size, int) and size > limit:
             raise ValueError(
-                f"config.json names the {name} {size:,}, and the weights have {total:,} numbers;"
-                " correct it"
+                f"config.json has {name} {size:,}, and the checkpoint {count:,} weights of"
+                f" {numbers:,} numbers; correct it"
             )
 
 
-def _misfit(model: Any, info: Mapping[str, Any], pooler: bool) -> str | None:
+def _misfit(model: Any, info: Mapping[str, Any]) -> str | None:
     """What is wrong with the names or sizes of the weights, if anything. Weights that no token
     state depends on may be missing: those of heads and of the pooler, which language models
     lack."""
@@ -354,72 +359,73 @@ def _misfit(model: Any, info: Mapping[str, Any], pooler: bool) -> str | None:
         (info["missing_keys"], "are missing"),
         (info["unexpected_keys"], "are not part of the model"),
     ):
-        own = [key.removeprefix(prefix) for key in keys if base is model or key.startswith(prefix)]
         names = sorted(
-            key for key in own if key.partition(".")[0] in parts and not key.endswith(_BUFFERS)
+            name
+            for key in keys
+            if base is model or key.startswith(prefix)
+            if (name := key.removeprefix(prefix)).partition(".")[0] in parts
+            and not name.endswith(_BUFFERS)
         )
         if names:
             return (
                 f"{len(names)} of its weights {problem} ({names[0]}, ...); the weights are those of"
                 " another model"
             )
-    untrained = [key.removeprefix(prefix) for key in (*info["missing_keys"], *mismatched)]
-    if pooler and (
-        getattr(base, "pooler", None) is None or any(key.startswith("pooler.") for key in untrained)
-    ):
-        return (
-            "it has no weights of a pooler; use a checkpoint whose pooler was trained, such as one"
-            " of SimCSE, or another pooling"
-        )
+    model.untrained = [key.removeprefix(prefix) for key in (*info["missing_keys"], *mismatched)]
     return None
 
 
 def _degenerate(model: torch.nn.Module) -> str | None:
     """What is wrong with the values of the weights of an encoder, if anything."""
-    import torch
-
     base = getattr(model, getattr(model, "base_model_prefix", ""), model)
     for name, weight in base.named_parameters():
         if not torch.isfinite(weight.detach().sum(dtype=torch.float32)):
-            return (
-                f"{name} has values that are not finite numbers; the file is damaged, or training"
-                " diverged"
-            )
-    matrices = [weight for weight in base.parameters() if weight.ndim > 1]
-    if matrices and not any(bool(weight.detach().any()) for weight in matrices):
-        return "all weights are zero; the file is damaged"
-    if matrices and all(bool((weight == weight.flatten()[0]).all()) for weight in matrices):
-        return "all weights of each matrix are the same number; the file is damaged"
+            return f"{name} has values that are not finite; it is damaged, or training diverged"
     return None
 
 
+class CheckpointSettings(NamedTuple):
+    """Settings of a sentence-transformers checkpoint that change its vectors.
+
+    Attributes:
+        pooling: `"mean"`, `"first"`, or the name of a pooling that the package does not support;
+            None if there is none.
+        lowercase: whether text is lowercased before it is tokenized.
+        prompt: name of the prompt that sentence-transformers puts before every text, if any.
+    """
+
+    pooling: str | None = None
+    lowercase: bool = False
+    prompt: str | None = None
+
+
 def read_checkpoint_settings(
-    name: str | Path, chosen: str | None = None, **hub: Any
+    name: str | Path, pooling: str | None = None, **hub: Any
 ) -> CheckpointSettings:
     """The settings of a checkpoint in a folder or on the Hub; those of its base if it is an adapter
     without settings of its own. Raises OSError if a file of them is invalid or missing; not if it
-    is that of the pooling, and `chosen` is the pooling that the user names in its place."""
+    is that of the pooling, and `pooling` is what the user names in its place."""
     try:
         modules = read_json(name, "modules.json", hub)
         if modules is None:
             adapter = adapter_at(name, **hub)
             if adapter is None:
                 return CheckpointSettings()
-            return read_checkpoint_settings(adapter.base, chosen, **adapter.base_hub)
+            return read_checkpoint_settings(adapter.base, pooling, **adapter.base_hub)
         folders = {_kind(module["type"]): module["path"] for module in modules}
-        pooling: dict[str, Any] = {}
         if folders.get("Transformer"):
             raise ValueError(f"the transformer is in {folders['Transformer']}; load that folder")
-        if chosen is not None:
+        config: dict[str, Any] = {}
+        if pooling is not None:
             folders = {}
-        if "Pooling" in folders:
+        elif "Pooling" in folders:
             file = f"{folders['Pooling']}/config.json"
-            if (pooling := read_json(name, file, hub)) is None:
+            if (config := read_json(name, file, hub)) is None:
                 raise ValueError(f"{file} is missing; get it, or set pooling= to 'mean' or 'first'")
         transformer = read_json(name, "sentence_bert_config.json", hub) or {}
         general = read_json(name, "config_sentence_transformers.json", hub) or {}
         return CheckpointSettings(
-            _pooling(folders, pooling),
+            _pooling(folders, config),
             bool(transformer.get("do_lower_case")),
             general.get("default_prompt_name"),
         )
@@ -430,11 +436,29 @@ def read_checkpoint_settings(
 
 
 def module_settings(modules: Iterable[Any]) -> CheckpointSettings:
-    """The settings of a loaded `SentenceTransformer`, given as the sequence of its modules."""
+    """The settings of a loaded `SentenceTransformer`, passed as the sequence of its modules."""
     kinds = {type(module).__name__: module for module in modules}
     config = kinds["Pooling"].get_config_dict() if "Pooling" in kinds else {}
     lowercase = bool(getattr(kinds.get("Transformer"), "do_lower_case", False))
     return CheckpointSettings(_pooling(kinds, config), lowercase)
+
+
+def settings_of(model: Any, pooling: str | None = None) -> CheckpointSettings:
+    """The settings of a model's checkpoint, also if the model was loaded with plain `AutoModel`
+    from a folder; see `read_checkpoint_settings`. Raises OSError if they are invalid."""
+    stored = getattr(model, "checkpoint_settings", None)
+    if isinstance(stored, CheckpointSettings):
+        return stored
+    name = getattr(model, "name_or_path", "")
+    is_folder = name and Path(name).is_dir()
+    return read_checkpoint_settings(name, pooling) if is_folder else CheckpointSettings()
+
+
+def check_pooling(name: str) -> Pooling:
+    """Check the name of a pooling; raises ValueError if it is unknown."""
+    if name not in POOLINGS:
+        raise ValueError(f"pooling {name!r} is not supported; set pooling= to 'mean' or 'first'")
+    return cast(Pooling, name)
 
 
 def _pooling(kinds: Iterable[str], config: Mapping[str, Any]) -> str | None:
@@ -450,118 +474,16 @@ def _pooling(kinds: Iterable[str], config: Mapping[str, Any]) -> str | None:
     return "+".join(_POOLINGS.get(mode, mode) for mode in modes) or None
 
 
-def settings_of(model: Any, chosen: str | None = None) -> CheckpointSettings:
-    """The settings of a model's checkpoint, also if the model was loaded with plain `AutoModel`;
-    see `read_checkpoint_settings`. Raises OSError or ValueError if they are invalid."""
-    stored = getattr(model, "checkpoint_settings", None)
-    if isinstance(stored, CheckpointSettings):
-        return stored
-    # A checkpoint with its own code, which plain `AutoModel` loads from the Hub, has them in its
-    # configuration.
-    settings = getattr(model.config, SETTINGS, None)
-    if settings is not None:
-        try:
-            return CheckpointSettings(**settings)
-        except TypeError as error:
-            raise ValueError(f"{SETTINGS!r} in config.json is invalid ({error})") from None
-    name = getattr(model, "name_or_path", "")
-    is_folder = name and Path(name).is_dir()
-    return read_checkpoint_settings(name, chosen) if is_folder else CheckpointSettings()
-
-
-def check_pooling(name: str) -> Pooling:
-    """Check the name of a pooling; raises ValueError if it is unknown."""
-    if name not in POOLINGS:
-        raise ValueError(f"pooling {name!r} is not supported; set pooling= to 'mean' or 'first'")
-    return cast(Pooling, name)
-
-
 def _kind(type_name: str) -> str:
     """The name of a module's class; with its own module if it is not of sentence-transformers, as
     its code is not run."""
-    known = type_name.startswith("sentence_transformers.")
-    return type_name.rsplit(".", 1)[-1] if known else type_name
-
-
-def default_encoder() -> str:
-    """The folder of the default encoder, which comes with the package; its model card is in the
-    folder."""
-    return str(DEFAULT_ENCODER)
-
-
-def fingerprint(name: str | Path, config: Any) -> str | None:
-    """An identifier of the exact version of an encoder: a digest of the files if `name` is a
-    folder; if it is a Hub id, the commit in the configuration of the loaded model, or None."""
-    if Path(name).is_dir():
-        return digest_of_files(name, _FINGERPRINTED)
-    commit: str | None = getattr(config, "_commit_hash", None)
-    return commit
-
-
-def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
-    """What the vectors of an encoder depend on, as JSON data by name, for the settings of a run.
-
-    Args:
-        name: its folder or Hub id; None for the default encoder.
-        encoder: the `StoryEncoder` that was loaded from there.
-    """
-    name = str(name or default_encoder())
-    return {
-        "model": Path(name).resolve().name if Path(name).exists() else name,
-        "model fingerprint": fingerprint(name, encoder.model.config),
-        "dtype": encoder.dtype_name,
-        "context tokens": encoder.context_tokens,
-    }
-
-
-def resolve_name(name: str | Path, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The folder or Hub id that a name means, and the options for `from_pretrained` to load it
-    with. A name without an organization, such as `all-MiniLM-L6-v2`, is one of
-    sentence-transformers, as in that library.
-
-    The Hub is asked once whether it has the encoder, so that without a connection an error comes at
-    once, or the copy in the cache is used; libraries try again for minutes. Raises OSError if the
-    encoder is neither a folder nor in the cache, and the Hub can't be reached.
-    """
-    found, options = str(name), dict(options)
-    # Its bytes that are not UTF-8 are lone surrogates.
-    if (shown := re.sub("[\ud800-\udfff]", "\ufffd", found)) != found:
-        raise OSError(
-            f"encoder {shown!r} can't be loaded: its name is not UTF-8, and the libraries that read"
-            " weights need that; rename the folder"
-        )
-    if os.path.exists(found):
-        return found, options
-    if "/" not in found and not found.startswith(_OTHER_MODELS):
-        found = f"sentence-transformers/{found}"
-    is_hub_id = found.count("/") == 1 and not found.startswith((".", "/", "~"))
-    if options.get("local_files_only") or constants.HF_HUB_OFFLINE or not is_hub_id:
-        return found, options
-    revision = options.get("revision")
-    try:
-        url = hf_hub_url(found, "config.json", revision=None if revision is None else str(revision))
-        get_hf_file_metadata(url, token=options.get("token"), timeout=10)
-    except HfHubHTTPError:
-        pass  # What the Hub answers is reported with more detail where the files are loaded.
-    except Exception as error:
-        cached = try_to_load_from_cache(
-            found, "config.json", cache_dir=options.get("cache_dir"), revision=revision
-        )
-        if not isinstance(cached, str):
-            raise OSError(
-                one_line(
-                    f"encoder {str(name)!r} can't be loaded: it is not a folder, the Hub can't be"
-                    f" reached ({error}), and there is no copy in the cache; connect, or name a"
-                    " folder"
-                )
-            ) from error
-        options["local_files_only"] = True
-    return found, options
+    is_theirs = type_name.startswith("sentence_transformers.")
+    return type_name.rsplit(".", 1)[-1] if is_theirs else type_name
 
 
 def hub_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those options for `from_pretrained` that determine where and how the files of a checkpoint
-    are found."""
+    """The options for `from_pretrained` that determine where and how the files of a checkpoint are
+    found."""
     return {key: options[key] for key in _HUB_OPTIONS if key in options}
 
 
@@ -581,8 +503,8 @@ def find_file(name: str | Path, file: str, hub: Mapping[str, Any]) -> str | None
 
 
 def read_json(name: str | Path, file: str, hub: Mapping[str, Any]) -> Any:
-    """The content of a JSON file of a checkpoint, see `find_file`. Raises ValueError if it is
-    invalid."""
+    """The content of a JSON file of a checkpoint, see `find_file`; None if there is none. Raises
+    ValueError if it is invalid."""
     path = find_file(name, file, hub)
     if path is None:
         return None
@@ -608,23 +530,8 @@ def loading_errors(name: str | Path, kind: str = "encoder") -> Iterator[None]:
             problem = f"model.safetensors is damaged ({error}); copy or download it again"
         elif not isinstance(error, (OSError, ValueError)):
             problem = f"{type(error).__name__}: {error}"
-        raise OSError(
-            one_line(f"{kind} {str(name)!r} ({place}) can't be loaded: {problem}")
-        ) from error
-
-
-@contextmanager
-def os_errors(folder: str | Path) -> Iterator[None]:
-    """Raise errors of the operating system as `OSError` that names a folder, where safetensors and
-    tokenizers write into it: these raise exceptions of other kinds, with the number of the error in
-    the message."""
-    try:
-        yield
-    except Exception as error:
-        number = re.search(r"\(os error (\d+)\)", str(error))
-        if isinstance(error, OSError) or number is None:
-            raise
-        raise OSError(f"{folder} can't be written: {os.strerror(int(number[1]))}") from error
+        message = one_line(f"{kind} {str(name)!r} ({place}) can't be loaded: {problem}")
+        raise OSError(message) from error
 
 
 def one_line(message: str) -> str:
@@ -637,8 +544,8 @@ def one_line(message: str) -> str:
 def no_progress_bars() -> Iterator[None]:
     """Without any progress bar of transformers, also of downloads, unless the user asks for them by
     HF_HUB_DISABLE_PROGRESS_BARS=0."""
-    wanted = os.environ.get("HF_HUB_DISABLE_PROGRESS_BARS", "1").upper()
-    hide = transformers_logging.is_progress_bar_enabled() and wanted in ("1", "ON", "YES", "TRUE")
+    wanted = os.environ.get("HF_HUB_DISABLE_PROGRESS_BARS") == "0"
+    hide = transformers_logging.is_progress_bar_enabled() and not wanted
     if hide:
         transformers_logging.disable_progress_bar()
     try:

@@ -182,11 +182,6 @@ class ForwardPasses:
             self._tensor(np.concatenate(tokens)), states.float(), self._tensor(starts), mode="mean"
         )
 
-    def array(self, vectors: Sequence[torch.Tensor]) -> NDArray[np.float32]:
-        """The vectors of several passes as one array."""
-        array: NDArray[np.float32] = torch.cat(list(vectors)).cpu().numpy()
-        return array
-
     def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
         """An array of integers as a tensor on the device; the copy to a GPU overlaps with
         computation there."""

@@ -23,7 +23,6 @@ from narrative_twins.encoder.loading import (
     load_tokenizer,
     module_settings,
     one_line,
-    os_errors,
     resolve_name,
     settings_of,
 )
@@ -221,15 +220,9 @@ class StoryEncoder:
                 f"{folder} has an adapter (adapter_config.json); save in another folder"
             )
         model = merged_copy(self.model) if has_adapter(self.model) else self.model
-        with os_errors(folder):
-            in_stored_dtype(model).save_pretrained(folder, **options)
-            self.tokenizer.tokenizer.save_pretrained(folder)
-        self.save_settings(folder)
-
-    def save_settings(self, folder: str | Path) -> None:
-        """Save the settings only (pooling, preparation of text) in the folder of a saved model and
-        tokenizer: with them it is a checkpoint that every release of sentence-transformers can
-        load."""
+        in_stored_dtype(model).save_pretrained(folder, **options)
+        self.tokenizer.tokenizer.save_pretrained(folder)
+        # The settings, in a form that every release of sentence-transformers can load.
         kinds = {"Transformer": "", "Pooling": "1_Pooling"}
         modules = [
             {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
@@ -311,7 +304,7 @@ class StoryEncoder:
         texts = sorted(unique.items(), key=lambda item: len(item[0]), reverse=True)
         rows = [np.frombuffer(ids, np.int32) for ids, _ in texts]
         total = sum(map(len, rows))
-        vectors: list[Any] = []
+        vectors: list[torch.Tensor] = []
         vector_ids: list[int] = []
         weights: list[int] = []
         with self.passes.running():
@@ -330,7 +323,7 @@ class StoryEncoder:
                 if progress is not None:
                     progress(start / total)
         order = np.argsort(vector_ids)
-        return self.passes.array(vectors)[order], np.array(weights, np.float32)[order]
+        return torch.cat(vectors).cpu().numpy()[order], np.array(weights, np.float32)[order]
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[slice]:
         """Batches of texts of at most `batch_tokens` tokens, padding included, or of one text,

@@ -269,18 +269,6 @@ def _position_tables(model: Any) -> list[Any]:
     ]
 
 
-def is_truncated(model: Any, text: str) -> bool:
-    """Whether a `SentenceTransformer` truncates a text; False if the model does not say how much it
-    reads."""
-    limit, tokenizer = getattr(model, "max_seq_length", None), getattr(model, "tokenizer", None)
-    if limit is None or not callable(tokenizer):
-        return False
-    # A token has at least one byte, so only long texts must be tokenized; no tokenizer adds more
-    # than four special tokens.
-    is_short = len(text.encode("utf-8", "replace")) + 4 <= limit
-    return not is_short and len(tokenizer(text, verbose=False)["input_ids"]) > limit
-
-
 def _splits_at_spaces(tokenizer: Any) -> bool:
     """Whether no token of the vocabulary extends from one word into the next."""
     # How the vocabulary writes a space: byte-level, as SentencePiece does, as it is, or not at all.

@@ -109,18 +109,16 @@ def splits_by_configuration(data: Any) -> dict[str, dict[str, Dataset]]:
     them has no rows."""
     if isinstance(data, (Dataset, DatasetDict)):
         data = {"default": data}
-    found: dict[str, dict[str, Dataset]] = {}
-    for name, part in data.items():
-        splits = {"train": part} if isinstance(part, Dataset) else part
-        found[str(name)] = {str(split): rows for split, rows in splits.items()}
-    if not found or not all(splits and all(splits.values()) for splits in found.values()):
+    parts = {
+        str(name): {"train": part} if isinstance(part, Dataset) else dict(part)
+        for name, part in data.items()
+    }
+    if not parts or not all(splits and all(splits.values()) for splits in parts.values()):
         raise ValueError("a configuration or split has no rows to push; leave it out")
-    return found
+    return parts
 
 
 def _type(feature: Any) -> str:
     """The type of a column in words."""
     inner = getattr(feature, "feature", None)
-    if inner is not None:
-        return f"list of {_type(inner)}"
-    return str(getattr(feature, "dtype", feature))
+    return f"list of {_type(inner)}" if inner else str(getattr(feature, "dtype", feature))

@@ -102,17 +102,16 @@ def read_fact_values(kind: type[Facts], path: str | Path) -> dict[str, Any]:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         kind(**content)
     except (yaml.YAMLError, UnicodeDecodeError, TypeError, RecursionError) as error:
-        known = ", ".join(attribute.name for attribute in fields(kind))
+        names = ", ".join(attribute.name for attribute in fields(kind))
         raise ValueError(
-            f"{path} is not a YAML mapping of facts ({error}); the facts are {known}; each of the"
+            f"{path} is not a YAML mapping of facts ({error}); the facts are {names}; each of the"
             " figures has metric, value, dataset, and perhaps dataset_id and split"
         ) from error
     return dict(content)
 
 
 def read_facts(kind: type[Facts], path: str | Path) -> Facts:
-    """Facts from a YAML file of their attributes; raises ValueError if the file or an attribute is
-    invalid."""
+    """Facts from a YAML file of their attributes, see `read_fact_values`."""
     return kind(**read_fact_values(kind, path))
 
 
@@ -126,10 +125,9 @@ def facts_text(facts: EncoderFacts | DatasetFacts) -> str:
 class _Blocks(yaml.SafeDumper):
     """Writes texts of several lines as block scalars, which are easier to edit."""
 
+    def represent_str(self, text: str) -> yaml.ScalarNode:
+        style = "|" if "\n" in text else None
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style)
 
-_Blocks.add_representer(
-    str,
-    lambda dumper, text: dumper.represent_scalar(
-        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
-    ),
-)
+
+_Blocks.add_representer(str, _Blocks.represent_str)

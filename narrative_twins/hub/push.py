@@ -1,20 +1,21 @@
-"""Upload of encoders, data sets and the metric to the Hub, each with its card and in a single
-commit. Local files are only read."""
+"""Upload of encoders, data sets and the metric to the Hub: what is pushed is first written into a
+folder of its own, with its card, and then uploaded in a single commit."""
 
 from __future__ import annotations
 
 import logging
 import os
+import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypedDict, Unpack
 
 from datasets import Dataset, DatasetDict
-from huggingface_hub import CommitOperationAdd, HfApi, RepoCard
+from huggingface_hub import HfApi, RepoCard
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
 from narrative_twins.data.sources import (
@@ -27,7 +28,7 @@ from narrative_twins.data.sources import (
     source_files,
 )
 from narrative_twins.encoder.adapters import adapter_kind
-from narrative_twins.encoder.loading import DEFAULT_ENCODER, one_line, read_checkpoint_settings
+from narrative_twins.encoder.loading import DEFAULT_ENCODER, one_line
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.cards import (
     PLACEHOLDER_ID,
@@ -37,24 +38,18 @@ from narrative_twins.hub.cards import (
     template,
 )
 from narrative_twins.hub.facts import UNKNOWN, DatasetFacts, EncoderFacts, read_facts
-from narrative_twins.hub.self_contained import self_contained_files
 
 logger = logging.getLogger(__name__)
-
-Files: TypeAlias = dict[str, Path | bytes]
-"""Files to push by their names in the repository, each as a local path or as content."""
 
 _ENCODER_FILES = """
 config.json modules.json config_sentence_transformers.json sentence_*bert*_config.json
 sentence_xlnet_config.json [0-9]_[A-Z]*/config.json [0-9]_[A-Z]*/model.safetensors model.safetensors
-tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.txt vocab.json
-merges.txt sentencepiece.bpe.model spiece.model tokenizer.model LICENSE LICENSE.txt LICENSE.md
+model.safetensors.index.json model-?????-of-?????.safetensors tokenizer.json tokenizer_config.json
+special_tokens_map.json added_tokens.json vocab.txt vocab.json merges.txt sentencepiece.bpe.model
+spiece.model tokenizer.model LICENSE LICENSE.txt LICENSE.md
 """.split()
 """Patterns of the files of an encoder in the layout of sentence-transformers. None matches
 checkpoints, optimizer states, logs, data or pickled weights, which training leaves next to them."""
-_INDEX = "model.safetensors.index.json"
-_SHARDS = "model-?????-of-?????.safetensors"
-"""Weights in several files, which an index lists."""
 _HTTP_ERROR: Any = HfHubHTTPError.__bases__[0]
 """An error of the HTTP client of huggingface_hub, also of the connection."""
 _FIXES = {
@@ -69,36 +64,42 @@ class HubError(OSError):
     """A push failed; the message has the reason and the fix."""
 
 
+class PushOptions(TypedDict, total=False):
+    """Options of a push.
+
+    Attributes:
+        private: make the repository private if it is created.
+        update: allow a repository that already has files; otherwise a HubError is raised.
+        revision: the branch, created if missing; default `main`.
+        token: the Hub token; default that of `hf auth login` or HF_TOKEN.
+        commit_message: the message of the commit.
+    """
+
+    private: bool
+    update: bool
+    revision: str | None
+    token: str | bool | None
+    commit_message: str | None
+
+
 def push_encoder(
     encoder: str | Path | StoryEncoder | Any,
     repo_id: str,
     *,
     facts: EncoderFacts | None = None,
-    private: bool = False,
-    update: bool = False,
-    with_code: bool = False,
-    revision: str | None = None,
-    token: str | bool | None = None,
-    commit_message: str | None = None,
+    **options: Unpack[PushOptions],
 ) -> str:
     """Push an encoder in the plain layout of sentence-transformers, with its model card.
 
-    Only files of the encoder are pushed, by their names: no checkpoints, optimizer states, logs,
-    pickled weights, nor links out of the folder.
+    Only files of the encoder are pushed, by their names: no checkpoints, optimizer states, logs or
+    pickled weights.
 
     Args:
         encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`. A PEFT adapter, even
             if the folder has nothing else, is merged into a copy of the weights.
         repo_id: the Hub id, `user/name`.
         facts: facts for the card; None for the card in the folder, or else a card without facts.
-        private: make the repository private if it is created.
-        update: allow a repository that already has files; otherwise a HubError is raised.
-        with_code: also push the self-contained form, to the branch `with-code`, for users without
-            this package: `pipeline("narrative-salience", model=..., revision="with-code",
-            trust_remote_code=True)`.
-        revision: the branch, created if missing; default `main`.
-        token: the Hub token; default that of `hf auth login` or HF_TOKEN.
-        commit_message: the message of the commit.
+        options: see `PushOptions`.
 
     Returns:
         The URL of the repository.
@@ -108,48 +109,43 @@ def push_encoder(
         OSError, ValueError: the encoder is missing or unsuitable for salience, or its adapter can't
             be merged; nothing was pushed.
     """
-    with tempfile.TemporaryDirectory() as scratch:
-        folder, facts = checked_encoder(encoder, Path(scratch), facts)
-        content = encoder_files(folder, repo_id, facts)
-        commits = [(content, commit_message or "Story encoder", revision)]
-        if with_code:
-            complete = self_contained_files(content, read_checkpoint_settings(folder), repo_id)
-            commits.append((complete, "Self-contained form", "with-code"))
-        return _push(repo_id, "model", commits, private, update, token)
+    with tempfile.TemporaryDirectory() as folder:
+        write_encoder(encoder, folder, repo_id, facts)
+        return _push(folder, repo_id, "model", **options)
 
 
-def checked_encoder(
-    encoder: Any, scratch: Path, facts: EncoderFacts | None
-) -> tuple[Path, EncoderFacts | None]:
-    """The folder and facts of an encoder to push, which is checked by loading it.
-
-    It is saved to `scratch` unless it is a folder in the layout of sentence-transformers. A PEFT
-    adapter is merged into the saved weights, and the facts then name its base, unless they name
-    one. Raises OSError, ValueError or ImportError as `push_encoder`.
-    """
+def write_encoder(
+    encoder: Any, folder: str | Path, repo_id: str, facts: EncoderFacts | None = None
+) -> None:
+    """Write what `push_encoder` pushes into an empty folder: the files of an encoder, which is
+    checked by loading it, and its card. Arguments and errors are as in `push_encoder`."""
+    source: Path | None = None
     if isinstance(encoder, (str, Path)):
-        if not Path(encoder).is_dir():
-            raise FileNotFoundError(
-                f"{encoder} is not a local folder; give the folder of a saved encoder"
-            )
-        loaded = StoryEncoder.from_pretrained(encoder, device="cpu")
-        if (Path(encoder) / "modules.json").is_file() and adapter_kind(loaded.model) is None:
-            return Path(encoder), facts
+        source = Path(encoder)
+        if not source.is_dir():
+            raise FileNotFoundError(f"{encoder} is not the folder of a saved encoder")
+        loaded = StoryEncoder.from_pretrained(source, device="cpu")
     elif isinstance(encoder, StoryEncoder):
         loaded = encoder
-    elif type(encoder).__name__ == StoryEncoder.__name__:
-        raise ValueError(
-            "this encoder was loaded by the code of a repository; to push it, import"
-            " narrative_twins and load it from the branch main without trust_remote_code"
-        )
     else:
         loaded = StoryEncoder.from_sentence_transformer(encoder)
-    loaded.save_pretrained(scratch)
-    if adapter_kind(loaded.model) is not None and (facts is None or facts.base_model == UNKNOWN):
+    has_adapter = adapter_kind(loaded.model) is not None
+    if source is not None and (source / "modules.json").is_file() and not has_adapter:
+        paths = [path for pattern in _ENCODER_FILES for path in source.glob(pattern)]
+        _write(folder, {path.relative_to(source).as_posix(): path for path in paths})
+    else:
+        loaded.save_pretrained(folder)
+    if has_adapter and (facts is None or facts.base_model == UNKNOWN):
         base, base_id = base_model(loaded.model)
-        known = facts or EncoderFacts()
-        facts = replace(known, base_model=base, base_model_id=known.base_model_id or base_id)
-    return scratch, facts
+        facts = facts or EncoderFacts()
+        facts = replace(facts, base_model=base, base_model_id=facts.base_model_id or base_id)
+    if facts is None and source is not None and (source / CARD).is_file():
+        card = (source / CARD).read_text(encoding="utf-8")
+    else:
+        if facts is None:
+            logger.warning("the card has no facts; give facts on how the encoder was trained")
+        card = str(encoder_card(facts or EncoderFacts()))
+    _write(folder, {CARD: card.replace(PLACEHOLDER_ID, repo_id)})
 
 
 def base_model(model: Any) -> tuple[str, str | None]:
@@ -166,65 +162,24 @@ def base_model(model: Any) -> tuple[str, str | None]:
     return f"a local {model.config.model_type} model{adapter}", None
 
 
-def encoder_files(folder: str | Path, repo_id: str, facts: EncoderFacts | None = None) -> Files:
-    """The files of a folder that `push_encoder` pushes, with the card.
-
-    Raises:
-        ValueError: there are no weights in safetensors, or a file is a link out of the folder.
-    """
-    folder = Path(folder)
-    patterns = list(_ENCODER_FILES)
-    if (folder / _INDEX).is_file():
-        patterns += [_INDEX, _SHARDS]
-    found = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
-    if not any(path.suffix == ".safetensors" for path in found):
-        raise ValueError(
-            f"{folder} has no safetensors weights; load the model and save it with save_pretrained"
-        )
-    readme = folder / CARD
-    if facts is None and readme.is_file() and not readme.is_symlink():
-        card = readme.read_text(encoding="utf-8")
-    else:
-        if facts is None:
-            logger.warning("%s has no card; give facts on how the encoder was trained", folder)
-        card = str(encoder_card(facts or EncoderFacts()))
-    return _inside(folder, found) | {CARD: card.replace(PLACEHOLDER_ID, repo_id).encode()}
-
-
-def _inside(folder: Path, paths: Iterable[Path]) -> Files:
-    """Files of a folder by name. Raises a ValueError if one is a link out of the folder, which may
-    point to a secret."""
-    root, found = folder.resolve(), Files()
-    for path in paths:
-        if not path.resolve().is_relative_to(root):
-            raise ValueError(
-                f"{path} is a link to {path.resolve()}, outside of the folder; copy the file there"
-            )
-        found[path.relative_to(folder).as_posix()] = path
-    return found
-
-
 def push_dataset(
     data: Dataset | DatasetDict | Mapping[str, Dataset | DatasetDict] | str | Path,
     repo_id: str,
     *,
     facts: DatasetFacts | None = None,
-    private: bool = False,
-    update: bool = False,
-    revision: str | None = None,
-    token: str | bool | None = None,
-    commit_message: str | None = None,
+    **options: Unpack[PushOptions],
 ) -> str:
     """Push a data set as Parquet, with its card; `datasets.load_dataset(repo_id, configuration)`
     loads it.
 
     Args:
         data: a data set, its splits, or several configurations by name; or a folder with a card
-            whose configurations name the data files, such as that of `narrative-twins data export`,
-            which is pushed as it is.
+            whose configurations name the data files, such as that of `narrative-twins data export`:
+            the card and these files are pushed, nothing else.
+        repo_id: the Hub id, `user/name`.
         facts: facts for the card, apart from columns and counts; not for a folder, which has a
             card.
-        repo_id, private, update, revision, token, commit_message: as in `push_encoder`.
+        options: see `PushOptions`.
 
     Returns:
         The URL of the repository.
@@ -233,42 +188,37 @@ def push_dataset(
         HubError, ValueError: the push failed, or a configuration or split has no rows.
         FileNotFoundError: the folder, its card or its data files are missing.
     """
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as folder:
         if isinstance(data, (str, Path)):
             if facts is not None:
                 raise ValueError(f"{data} has a card; edit its {CARD} in place of giving facts")
-            content = _dataset_files(Path(data), repo_id)
+            _write(folder, _dataset_files(Path(data), repo_id))
         else:
             if facts is None:
                 logger.warning("the card has no facts about the data set; give facts")
-            card = card_of_rows(data, facts or DatasetFacts(), repo_id)
-            content = {CARD: str(card).encode()}
+            _write(folder, {CARD: str(card_of_rows(data, facts or DatasetFacts(), repo_id))})
             for name, splits in splits_by_configuration(data).items():
+                Path(folder, name).mkdir()
                 for split, rows in splits.items():
-                    file = Path(scratch) / f"{name}-{split}.parquet"
-                    rows.to_parquet(file)
-                    content[f"{name}/{split}-00000-of-00001.parquet"] = file
-        commits = [(content, commit_message or "Data set", revision)]
-        return _push(repo_id, "dataset", commits, private, update, token)
+                    rows.to_parquet(Path(folder, name, _parquet(split)))
+        return _push(folder, repo_id, "dataset", **options)
 
 
-def _dataset_files(folder: Path, repo_id: str) -> Files:
+def _dataset_files(folder: Path, repo_id: str) -> dict[str, Path | str]:
     """The files of a data set by name: its card, the data files that the configurations of the card
     name, and cards next to these. `user/name` in cards becomes the Hub id."""
     if not (folder / CARD).is_file():
-        raise FileNotFoundError(
-            f"{folder} is not a folder with a {CARD}; give one, such as that of `data export`"
-        )
+        raise FileNotFoundError(f"{folder} is not a folder with a {CARD}, as `data export` writes")
     names = configurations(folder)
     if not names:
         raise ValueError(f"{folder / CARD} has no `configs` that name the data files; add them")
     splits = [source_files(folder, name=name) for name in names]
-    data = {Path(file) for found in splits for files in found.values() for file in files}
-    cards = {folder / CARD, *(path.parent / CARD for path in data)}
-    content = _inside(folder, sorted(data | set(filter(Path.is_file, cards))))
-    for name, path in content.items():
-        if isinstance(path, Path) and path in cards:
-            content[name] = path.read_text("utf-8").replace(PLACEHOLDER_ID, repo_id).encode()
+    data = {Path(file) for each in splits for files in each.values() for file in files}
+    cards = {path for file in (folder / CARD, *data) if (path := file.parent / CARD).is_file()}
+    content: dict[str, Path | str] = {str(path.relative_to(folder)): path for path in data}
+    for path in cards:
+        text = path.read_text(encoding="utf-8").replace(PLACEHOLDER_ID, repo_id)
+        content[str(path.relative_to(folder))] = text
     return content
 
 
@@ -292,39 +242,34 @@ def export_corpora(folder: str | os.PathLike[str]) -> list[str]:
         raise FileExistsError(f"{folder} is a file or a folder with files; name a new folder")
     with as_file(files("narrative_twins.hub_cards").joinpath("corpora.yaml")) as path:
         facts = read_facts(DatasetFacts, path)
-    card = card_of_rows({name: corpus_rows(name) for name in CORPORA}, facts)
-    content = {CARD: str(card).encode()}
+    rows = {name: corpus_rows(name) for name in CORPORA}
+    content: dict[str, Path | str] = {CARD: str(card_of_rows(rows, facts))}
     for name in CORPORA:
-        own = RepoCard(template(f"dataset_card_{name}.md"), ignore_metadata_errors=True)
+        card = RepoCard(template(f"dataset_card_{name}.md"), ignore_metadata_errors=True)
         load = f'load_dataset("{PLACEHOLDER_ID}"'
-        text = own.text.lstrip().replace(f"{load})", f'{load}, "{name}")')
-        content[f"{name}/{CARD}"] = text.encode()
+        content[f"{name}/{CARD}"] = card.text.lstrip().replace(f"{load})", f'{load}, "{name}")')
         for split, (file,) in corpus_files(name).items():
-            content[f"{name}/{split}-00000-of-00001.parquet"] = Path(file).read_bytes()
+            content[f"{name}/{_parquet(split)}"] = Path(file)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as scratch:
-        made = Path(scratch) / "made"
-        for name, data in content.items():
-            (made / name).parent.mkdir(parents=True, exist_ok=True)
-            (made / name).write_bytes(data)
-        os.replace(made, target)
+        _write(Path(scratch, "complete"), content)
+        if target.exists():
+            target.rmdir()
+        os.replace(Path(scratch, "complete"), target)
     return sorted(content)
 
 
-def push_metric(
-    repo_id: str, *, private: bool = False, update: bool = False, token: str | bool | None = None
-) -> str:
+def push_metric(repo_id: str, **options: Unpack[PushOptions]) -> str:
     """Push the agreement of salience with human labels as a metric, a Space that
-    `evaluate.load(repo_id)` loads.
-
-    Arguments, return value and errors are as in `push_encoder`.
-    """
-    content: Files = {
-        CARD: template("metric_card.md").replace(PLACEHOLDER_ID, repo_id).encode(),
+    `evaluate.load(repo_id)` loads. The rest is as in `push_encoder`."""
+    content = {
+        CARD: template("metric_card.md").replace(PLACEHOLDER_ID, repo_id),
         # The file name that `evaluate` requires.
-        f"{repo_id.rpartition('/')[2]}.py": template("narrative_salience.py").encode(),
-        "requirements.txt": template("metric_requirements.txt").encode(),
+        f"{repo_id.rpartition('/')[2]}.py": template("narrative_salience.py"),
+        "requirements.txt": template("metric_requirements.txt"),
     }
-    return _push(repo_id, "space", [(content, "Metric", None)], private, update, token)
+    with tempfile.TemporaryDirectory() as folder:
+        _write(folder, content)
+        return _push(folder, repo_id, "space", **options)
 
 
 def full_id(name: str, token: str | bool | None = None) -> str:
@@ -334,17 +279,35 @@ def full_id(name: str, token: str | bool | None = None) -> str:
         return name if "/" in name else f"{HfApi(token=token).whoami()['name']}/{name}"
 
 
+def _write(folder: str | Path, content: Mapping[str, Path | str]) -> None:
+    """Write files by their names, each a copy of another file or a text."""
+    for name, source in content.items():
+        target = Path(folder, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(source, Path):
+            shutil.copyfile(source, target)
+        else:
+            target.write_text(source, encoding="utf-8", newline="\n")
+
+
+def _parquet(split: str) -> str:
+    """The name of the file of a split, as the Hub names them."""
+    return f"{split}-00000-of-00001.parquet"
+
+
 def _push(
+    folder: str,
     repo_id: str,
     kind: str,
-    commits: Iterable[tuple[Files, str, str | None]],
-    private: bool,
-    update: bool,
-    token: str | bool | None,
+    *,
+    private: bool = False,
+    update: bool = False,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    commit_message: str | None = None,
 ) -> str:
-    """Push commits, each of files with a message and the branch, which is created if it is missing
-    (None for `main`), to a repository, which is created if it does not exist; returns its URL.
-    Raises HubError if a push fails, or if the repository has files and `update` is not given."""
+    """Push a folder to a repository, which is created if it does not exist; returns its URL. Raises
+    HubError if that fails, or if the repository has files and `update` is not set."""
     with _hub_errors(repo_id):
         api = HfApi(token=token, library_name="narrative_twins")
         sdk = "static" if kind == "space" else None
@@ -358,13 +321,15 @@ def _push(
                 f"{repo_id} is already on the Hub, with {len(existing)} files; choose another name,"
                 " or update it with update=True (--update)"
             )
-        for content, message, branch in commits:
-            if branch is not None:
-                api.create_branch(repo_id, branch=branch, repo_type=kind, exist_ok=True)
-            operations = [CommitOperationAdd(path, source) for path, source in content.items()]
-            api.create_commit(
-                repo_id, operations, commit_message=message, repo_type=kind, revision=branch
-            )
+        if revision is not None:
+            api.create_branch(repo_id, branch=revision, repo_type=kind, exist_ok=True)
+        api.upload_folder(
+            repo_id=repo_id,
+            folder_path=folder,
+            repo_type=kind,
+            revision=revision,
+            commit_message=commit_message or f"The {kind}",
+        )
         return str(url)
 
 

@@ -1,5 +1,5 @@
-"""Alignment of two versions of a story: sentence vectors of a sentence-transformers encoder, and
-dynamic time warping over their similarities."""
+"""Alignment of two versions of a story: sentence vectors of an encoder, and dynamic time warping
+over their similarities."""
 
 from __future__ import annotations
 
@@ -9,17 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from narrative_twins.encoder.loading import (
-    SAFELY,
-    check_checkpoint,
-    check_modules,
-    default_encoder,
-    fingerprint,
-    loading_errors,
-)
-from narrative_twins.encoder.tokenizer import check_vocabulary, is_truncated
+from narrative_twins.encoder.loading import default_encoder, fingerprint
+from narrative_twins.encoder.story_encoder import StoryEncoder
 
 STEPS = ((1, 1), (1, 0), (0, 1))
 """Steps of a path, in sentences of the story and of the twin; among equally good steps the first is
@@ -27,61 +21,55 @@ used."""
 
 
 class SentenceEmbedder:
-    """Embeds sentences as an array of shape (sentences, dimensions).
+    """Embeds sentences as an array of shape (sentences, dimensions), float32.
 
     Args:
-        name: folder or Hub id of a sentence-transformer (OSError if missing); None for the
-            package's default encoder.
+        name: folder or Hub id of an encoder (OSError if missing); None for the default encoder.
         device: torch device; default an accelerator if there is one.
-        batch_size: sentences in a forward pass.
-        pooling: `"checkpoint"` for the pooling of sentence-transformers that the checkpoint is
-            saved with, mean pooling if there is none; `"pooler"` for the `pooler_output` of the
-            model, as SimCSE was trained: the first token after a dense layer with tanh, whose
-            weights must be in the checkpoint (OSError if they are not).
-
-    Attributes:
-        truncated: number of sentences so far that were truncated to the encoder's context.
+        pooling: `"checkpoint"` for the pooling that the checkpoint is saved with, mean pooling if
+            there is none; `"pooler"` for the `pooler_output` of the model, as SimCSE was trained:
+            the first token after a dense layer with tanh, whose weights must be in the checkpoint
+            (OSError if they are not).
     """
 
     def __init__(
         self,
         name: str | Path | None = None,
         device: str | None = None,
-        batch_size: int = 32,
         pooling: Literal["checkpoint", "pooler"] = "checkpoint",
     ) -> None:
-        from sentence_transformers import SentenceTransformer
-
         self.name, self.pooling = str(name or default_encoder()), pooling
-        # The checks are ours, and the model may have parts that only sentence-transformers knows.
-        check_checkpoint(self.name, pooler=pooling == "pooler")
-        check_modules(self.name)
-        with loading_errors(self.name):
-            self._model = SentenceTransformer(
-                self.name, device=device, model_kwargs={"dtype": "float32", **SAFELY}
-            )
-        backbone: Any = self._model[0].auto_model
-        check_vocabulary(self.name, self._model.tokenizer, backbone)
+        self._encoder = StoryEncoder.from_pretrained(name, device=device, dtype="float32")
+        model = self._encoder.model
         if pooling == "pooler":
-            transformer: Any = self._model[0]
-            transformer.modality_config = {
-                "text": {"method": "forward", "method_output_name": "pooler_output"}
-            }
-            transformer.module_output_name = "sentence_embedding"
-            self._model = SentenceTransformer(modules=[transformer], device=device)
-        self._batch_size = batch_size
-        self.truncated = 0
+            if model.checkpoint_settings.pooling is not None:
+                raise OSError(
+                    f"the settings of encoder {self.name!r} name"
+                    f" {model.checkpoint_settings.pooling} pooling, so its pooler is not trained;"
+                    " use that pooling"
+                )
+            untrained = any(key.startswith("pooler.") for key in model.untrained)
+            if untrained or getattr(model, "pooler", None) is None:
+                raise OSError(
+                    f"encoder {self.name!r}: it has no weights of a pooler; use a checkpoint whose"
+                    " pooler was trained, such as one of SimCSE, or another pooling"
+                )
+            self._encoder.pooling = "first"
 
     @property
     def fingerprint(self) -> str | None:
         """Distinguishes encoders of the same name, see `encoder.loading.fingerprint`."""
-        return fingerprint(self.name, getattr(self._model[0], "auto_model", self._model).config)
+        return fingerprint(self.name, self._encoder.model.config)
 
     def __call__(self, sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
-        self.truncated += sum(is_truncated(self._model, sentence) for sentence in sentences)
-        return self._model.encode(
-            list(sentences), batch_size=self._batch_size, show_progress_bar=False
-        )
+        vectors = self._encoder.encode(list(sentences))
+        if self.pooling == "checkpoint":
+            return vectors
+        # The pooler takes token states, and uses the first.
+        states = torch.from_numpy(vectors).to(self._encoder.device).unsqueeze(1)
+        with torch.inference_mode():
+            pooled: NDArray[np.float32] = self._encoder.model.pooler(states).cpu().numpy()
+        return pooled
 
 
 def best_path(similarities: NDArray[np.floating[Any]]) -> list[tuple[int, int]]:

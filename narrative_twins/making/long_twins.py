@@ -184,8 +184,6 @@ def make_long_twins(
     counts = Counter[str]()
     for each in log.rows:
         counts.update(each["counts"])
-    if embed.truncated:
-        report(f"the ends of {embed.truncated:,} sentences exceed the encoder's context")
     counted = "\n".join(f"- {words}: {number:,}" for words, number in sorted(counts.items()))
     facts = DatasetFacts(
         "Long narrative twins",

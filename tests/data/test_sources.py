@@ -192,7 +192,7 @@ def test_data_of_the_hub_and_then_offline(folder, hub, monkeypatch):
 
     expected = files(folder)
     assert files("somebody/stories", name="judged") == files(folder, name="judged")
-    assert set(hub.given) == {"README.md", "judged/train-00000-of-00001.parquet"}
+    assert set(hub.downloaded) == {"README.md", "judged/train-00000-of-00001.parquet"}
     path = "hf://datasets/somebody/stories"
     train, validation = expected["train"], expected["validation"]
     pull_request = f"{path}@refs%2Fpr%2F1/twins/*.parquet"

@@ -3,8 +3,9 @@ same vectors."""
 
 from __future__ import annotations
 
-import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer, pipeline
 
-from narrative_twins import StoryEncoder, trainable_encoder
+from narrative_twins import StoryEncoder, extras, trainable_encoder
 from narrative_twins.encoder.adapters import has_adapter, merge_adapters, merged_copy
 
 from support.hostile_checkpoints import edited, evil
@@ -198,8 +199,8 @@ def test_broken_adapters_are_refused(damage, problem, wrapped, monkeypatch):
 
 
 def test_adapter_without_the_library(wrapped, monkeypatch):
-    monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(OSError, match="pip install peft"):
+    monkeypatch.setattr(extras, "version", Mock(side_effect=PackageNotFoundError))
+    with pytest.raises(OSError, match=r"pip install 'narrative_twins\[peft\]'"):
         StoryEncoder.from_pretrained(wrapped[0])
 
 

@@ -86,14 +86,6 @@ def saved(kind, folder):
     return folder
 
 
-@pytest.mark.parametrize("pooling", ["checkpoint", "pooler"])
-def test_truncated_sentences_are_counted(pooling, tmp_path):
-    embed = SentenceEmbedder(saved("bert", tmp_path), "cpu", pooling=pooling)
-    limit = embed._model.max_seq_length - 2
-    whole, cut, _ = embed(["map " * limit, "map " * limit + "mill " * 50, "map"])
-    assert np.allclose(whole, cut, atol=1e-5) and embed.truncated == 1
-
-
 @pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet"])
 def test_pooler_output_is_that_of_transformers(kind, tmp_path):
     """One sentence at a time, without padding; another pooling gives other vectors."""
@@ -103,10 +95,10 @@ def test_pooler_output_is_that_of_transformers(kind, tmp_path):
     with torch.no_grad():
         inputs = [tokenizer(text, return_tensors="pt") for text in SENTENCES]
         expected = [model(**each).pooler_output[0].numpy() for each in inputs]
-    vectors = SentenceEmbedder(folder, "cpu", 3, pooling="pooler")(SENTENCES)
+    vectors = SentenceEmbedder(folder, "cpu", pooling="pooler")(SENTENCES)
     assert vectors.shape == (len(SENTENCES), 32)
     assert np.allclose(vectors, expected, atol=1e-5)
-    assert not np.allclose(vectors, SentenceEmbedder(folder, "cpu", 3)(SENTENCES), atol=0.1)
+    assert not np.allclose(vectors, SentenceEmbedder(folder, "cpu")(SENTENCES), atol=0.1)
 
 
 def without_pooler(folder):

@@ -8,7 +8,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
@@ -24,6 +23,7 @@ import transformers.utils.hub
 KINDS = {"models": "", "datasets": "datasets/", "spaces": "spaces/"}
 LARGE = (".safetensors", ".parquet")
 """Suffixes of files that clients must upload by LFS."""
+REPOSITORY = r"/api/(models|datasets|spaces)/([^/]+/[^/]+)"
 
 
 class Hub:
@@ -33,31 +33,28 @@ class Hub:
         repositories: branches by kind and name; a branch is a list of commits, oldest first, of
             files by path.
         asked: method and path of all requests.
-        given: the files that were downloaded.
+        downloaded: the files that were downloaded.
         messages: those of the commits of all repositories, oldest first.
+        private: the names of private repositories.
         fault: the simulated error of a request by method and path: a status, "drop" to close the
             connection, or None.
     """
 
-    def __init__(self, token: str | None = None) -> None:
-        self.token = token
+    def __init__(self) -> None:
         self.repositories: dict[tuple[str, str], dict[str, list[dict[str, bytes]]]] = {}
         self.large: dict[str, bytes] = {}
         self.asked: list[tuple[str, str]] = []
-        self.fault: Callable[[str, str], int | str | None] = lambda method, path: None
-        self.private: set[str] = set()
-        self.given: list[str] = []
+        self.downloaded: list[str] = []
         self.messages: list[str] = []
+        self.private: set[str] = set()
+        self.fault: Callable[[str, str], int | str | None] = lambda method, path: None
         self.lock = Lock()
         self.address = ""
 
     def put(self, kind: str, name: str, folder: Path, branch: str = "main") -> None:
         """Add a commit with the files of a folder."""
-        files = {
-            path.relative_to(folder).as_posix(): path.read_bytes()
-            for path in folder.rglob("*")
-            if path.is_file()
-        }
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
         self.repositories.setdefault((kind, name), {}).setdefault(branch, []).append(files)
 
     def files(self, kind: str, name: str, revision: str = "main") -> dict[str, bytes] | None:
@@ -70,14 +67,22 @@ class Hub:
 
 
 def commit_of(name: str, files: dict[str, bytes]) -> str:
-    digest = hashlib.sha1(name.encode())
-    for path, content in sorted(files.items()):
-        digest.update(path.encode() + hashlib.sha1(content).digest())
-    return digest.hexdigest()
+    return oid(repr([name, *((path, oid(files[path])) for path in sorted(files))]).encode())
+
+
+def oid(content: bytes) -> str:
+    return hashlib.sha1(content).hexdigest()
+
+
+def entry(path: str, content: bytes | None) -> dict[str, object]:
+    """A file, or a folder without content, as the Hub lists it."""
+    kind = "directory" if content is None else "file"
+    size = len(content or b"")
+    return {"type": kind, "path": path, "size": size, "oid": oid(content or path.encode())}
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers requests."""
+    """Answers requests: each route is a pattern and the method that gets its groups."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -88,9 +93,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def send(self, code: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(code)
-        for key, value in headers.items():
+        for key, value in (headers | {"Content_Length": str(len(body))}).items():
             self.send_header(key.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
@@ -112,43 +116,26 @@ class Handler(BaseHTTPRequestHandler):
         return b"".join(parts)
 
     def handle_one(self) -> None:
-        hub, path = self.hub, unquote(self.path.partition("?")[0])
-        fault = hub.fault(self.command, path)
+        path = unquote(self.path.partition("?")[0])
+        fault = self.hub.fault(self.command, path)
         if fault == "drop":
             self.close_connection = True
             return
         body = self.body()
         is_public = path == "/api/validate-yaml" or path.startswith("/lfs/")
-        with hub.lock:
-            hub.asked.append((self.command, path))
+        with self.hub.lock:
+            self.hub.asked.append((self.command, path))
             if fault:
                 self.reply({"error": "a fault"}, int(fault))
-            elif not is_public and self.headers.get("Authorization") != f"Bearer {hub.token}":
+            elif not is_public and self.headers.get("Authorization") != "Bearer secret":
                 self.send(401, X_Error_Code="GatedRepo")
             else:
-                self.route(path, body)
+                for pattern, method in self.routes.items():
+                    if match := re.fullmatch(pattern, path):
+                        return method(self, body, *match.groups())
+                self.not_found("EntryNotFound")
 
     do_GET = do_HEAD = do_POST = do_PUT = handle_one
-
-    def route(self, path: str, body: bytes) -> None:
-        repository = r"/api/(models|datasets|spaces)/([^/]+/[^/]+)"
-        routes: dict[str, Callable[..., None]] = {
-            "/api/repos/create": self.create,
-            "/api/validate-yaml": lambda body: self.reply({"errors": [], "warnings": []}),
-            "/api/whoami-v2": lambda body: self.reply({"type": "user", "name": "me", "orgs": []}),
-            rf"{repository}(?:/revision/(.+))?": self.info,
-            rf"{repository}/tree/([^/]+)(?:/(.*))?": self.tree,
-            rf"{repository}/branch/(.+)": self.branch,
-            rf"{repository}/preupload/(.+)": self.preupload,
-            rf"{repository}/commit/(.+)": self.commit,
-            r"/(?:(datasets|spaces)/)?[^/]+/[^/]+\.git/info/lfs/objects/batch": self.batch,
-            "/lfs/([0-9a-f]+)": self.upload,
-            "/(?:(datasets|spaces)/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)": self.resolve,
-        }
-        for pattern, method in routes.items():
-            if found := re.fullmatch(pattern, path):
-                return method(body, *found.groups())
-        return self.not_found("EntryNotFound")
 
     def create(self, body: bytes) -> None:
         data = json.loads(body)
@@ -162,22 +149,21 @@ class Handler(BaseHTTPRequestHandler):
         self.hub.repositories[kind, name] = {"main": [{".gitattributes": b""}]}
         return self.reply({"url": url, "name": name, "id": "1"})
 
-    def found(self, kind: str, name: str, revision: str | None) -> dict[str, bytes] | None:
-        if (kind, name) not in self.hub.repositories:
-            return self.not_found("RepoNotFound")
+    def files(self, kind: str, name: str, revision: str | None) -> dict[str, bytes] | None:
         files = self.hub.files(kind, name, revision or "main")
-        return self.not_found("RevisionNotFound") if files is None else files
+        if files is None:
+            exists = (kind, name) in self.hub.repositories
+            self.not_found("RevisionNotFound" if exists else "RepoNotFound")
+        return files
 
     def info(self, body: bytes, kind: str, name: str, revision: str | None) -> None:
-        files = self.found(kind, name, revision)
-        if files is not None:
+        if files := self.files(kind, name, revision):
             siblings = [{"rfilename": file} for file in files]
             info = {"id": name, "sha": commit_of(name, files), "siblings": siblings, "tags": []}
             self.reply(info | {"private": name in self.hub.private, "downloads": 0, "likes": 0})
 
     def tree(self, body: bytes, kind: str, name: str, revision: str, folder: str | None) -> None:
-        files = self.found(kind, name, revision)
-        if files is None:
+        if not (files := self.files(kind, name, revision)):
             return
         start = f"{folder.rstrip('/')}/" if folder else ""
         inside = [file for file in files if file.startswith(start)]
@@ -191,17 +177,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def branch(self, body: bytes, kind: str, name: str, branch: str) -> None:
         branches = self.hub.repositories[kind, name]
-        if branch in branches:
-            return self.reply({"error": "Reference already exists"}, 409)
-        branches[branch] = [branches["main"][-1]]
-        return self.reply({})
+        branches.setdefault(branch, [branches["main"][-1]])
+        self.reply({})
 
-    def preupload(self, body: bytes, kind: str, name: str, revision: str) -> None:
-        files = []
-        for file in json.loads(body)["files"]:
-            mode = "lfs" if file["path"].endswith(LARGE) else "regular"
-            files.append({"path": file["path"], "uploadMode": mode, "shouldIgnore": False})
-        self.reply({"files": files})
+    def preupload(self, body: bytes, *_: str) -> None:
+        files = [
+            {"path": path, "uploadMode": "lfs" if path.endswith(LARGE) else "regular"}
+            for path in (file["path"] for file in json.loads(body)["files"])
+        ]
+        self.reply({"files": [file | {"shouldIgnore": False} for file in files]})
 
     def commit(self, body: bytes, kind: str, name: str, revision: str) -> None:
         files = dict(self.hub.repositories[kind, name][revision][-1])
@@ -218,15 +202,12 @@ class Handler(BaseHTTPRequestHandler):
         url = f"{self.hub.address}/{KINDS[kind]}{name}/commit/{commit}"
         self.reply({"success": True, "commitOid": commit, "commitUrl": url, "hookOutput": ""})
 
-    def batch(self, body: bytes, kind: str | None) -> None:
-        def action(one):
+    def batch(self, body: bytes) -> None:
+        objects = []
+        for one in json.loads(body)["objects"]:
             upload = {"href": f"{self.hub.address}/lfs/{one['oid']}", "header": {}}
-            return {} if one["oid"] in self.hub.large else {"actions": {"upload": upload}}
-
-        objects = [
-            {"oid": one["oid"], "size": one["size"], "authenticated": True, **action(one)}
-            for one in json.loads(body)["objects"]
-        ]
+            actions = {} if one["oid"] in self.hub.large else {"actions": {"upload": upload}}
+            objects.append({**one, "authenticated": True, **actions})
         self.reply({"transfer": "basic", "objects": objects})
 
     def upload(self, body: bytes, digest: str) -> None:
@@ -235,66 +216,58 @@ class Handler(BaseHTTPRequestHandler):
         self.send(200)
 
     def resolve(self, body: bytes, kind: str | None, name: str, revision: str, file: str) -> None:
-        files = self.found(kind or "models", name, revision)
-        if files is None:
-            return None
+        if not (files := self.files(kind or "models", name, revision)):
+            return
         commit = {"X_Repo_Commit": commit_of(name, files)}
         if file not in files:
             return self.not_found("EntryNotFound", **commit)
-        self.hub.given.append(file)
-        return self.send(200, files[file], ETag=f'"{oid(files[file])}"', **commit)
+        self.hub.downloaded.append(file)
+        self.send(200, files[file], ETag=f'"{oid(files[file])}"', **commit)
 
-
-def entry(path: str, content: bytes | None) -> dict[str, object]:
-    """A file, or a folder without content, as the Hub lists it."""
-    kind = "directory" if content is None else "file"
-    size = len(content or b"")
-    return {"type": kind, "path": path, "size": size, "oid": oid(content or path.encode())}
-
-
-def oid(content: bytes) -> str:
-    return hashlib.sha1(content).hexdigest()
-
-
-@contextmanager
-def running(hub: Hub):
-    """Serve the hub at `hub.address`."""
-    handler = type("HubHandler", (Handler,), {"hub": hub})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    hub.address = f"http://127.0.0.1:{server.server_port}"
-    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
-        yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
+    routes: dict[str, Callable[..., None]] = {
+        "/api/repos/create": create,
+        "/api/validate-yaml": lambda self, body: self.reply({"errors": [], "warnings": []}),
+        "/api/whoami-v2": lambda self, body: self.reply({"type": "user", "name": "me", "orgs": []}),
+        rf"{REPOSITORY}(?:/revision/(.+))?": info,
+        rf"{REPOSITORY}/tree/([^/]+)(?:/(.*))?": tree,
+        rf"{REPOSITORY}/branch/(.+)": branch,
+        rf"{REPOSITORY}/preupload/(.+)": preupload,
+        rf"{REPOSITORY}/commit/(.+)": commit,
+        r"/(?:(?:datasets|spaces)/)?[^/]+/[^/]+\.git/info/lfs/objects/batch": batch,
+        "/lfs/([0-9a-f]+)": upload,
+        "/(?:(datasets|spaces)/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)": resolve,
+    }
 
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
     """A local hub that this process uses, with an empty cache."""
-    hub = Hub("secret")
-    with running(hub):
-        settings = {
-            "ENDPOINT": hub.address,
-            "HUGGINGFACE_CO_URL_TEMPLATE": hub.address + "/{repo_id}/resolve/{revision}/{filename}",
-            "HF_HUB_OFFLINE": False,
-            "HF_HUB_DISABLE_XET": True,
-            "HF_HUB_CACHE": str(tmp_path / "hub-cache"),
-        }
-        for name, value in settings.items():
-            monkeypatch.setattr(huggingface_hub.constants, name, value)
-        for name, value in {
-            "HF_ENDPOINT": hub.address,
-            "HF_HUB_OFFLINE": False,
-            "HF_DATASETS_OFFLINE": False,
-            "HF_DATASETS_CACHE": tmp_path / "datasets-cache",
-        }.items():
-            monkeypatch.setattr(datasets.config, name, value)
-        # Also what it knows of the hubs of earlier tests.
-        huggingface_hub.HfFileSystem.clear_instance_cache()
-        monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", hub.address)
-        # transformers keeps a client of the first address.
-        monkeypatch.setattr(transformers.utils.hub, "_hf_api", None, raising=False)
-        monkeypatch.setenv("HF_TOKEN", "secret")
-        yield hub
+    hub = Hub()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("HubHandler", (Handler,), {"hub": hub}))
+    hub.address = f"http://127.0.0.1:{server.server_port}"
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    constants = {
+        "ENDPOINT": hub.address,
+        "HUGGINGFACE_CO_URL_TEMPLATE": hub.address + "/{repo_id}/resolve/{revision}/{filename}",
+        "HF_HUB_OFFLINE": False,
+        "HF_HUB_DISABLE_XET": True,
+        "HF_HUB_CACHE": str(tmp_path / "hub-cache"),
+    }
+    for name, value in constants.items():
+        monkeypatch.setattr(huggingface_hub.constants, name, value)
+    for name, value in {
+        "HF_ENDPOINT": hub.address,
+        "HF_HUB_OFFLINE": False,
+        "HF_DATASETS_OFFLINE": False,
+        "HF_DATASETS_CACHE": tmp_path / "datasets-cache",
+    }.items():
+        monkeypatch.setattr(datasets.config, name, value)
+    # Also what it knows of the hubs of earlier tests.
+    huggingface_hub.HfFileSystem.clear_instance_cache()
+    monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", hub.address)
+    # transformers keeps a client of the first address.
+    monkeypatch.setattr(transformers.utils.hub, "_hf_api", None, raising=False)
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    yield hub
+    server.shutdown()
+    server.server_close()
