@@ -47,7 +47,7 @@ LIBRARIES = {
     "mteb": "integrations",
     "faker": "making",
     "openai": "prompting",
-    "pandas": "salience",
+    "pandas": "evaluation salience",
     "peft": "encoder",
     "pyarrow": "corpora data",
     "pydantic": "app prompting",

@@ -70,7 +70,8 @@ def test_a_baseline(labels, bert_folder, capsys):
             return np.array([sum(map(text.count, "aeiou")) for text in story.sentences], float)
 
     assert "vowels" in evaluated(labels, bert_folder, capsys)
-    assert evaluate({}, labels, baselines="vowels").row("labels", "vowels").counted("auc") == 1
+    line = evaluate({}, labels, baselines="vowels").line("labels", "vowels")
+    assert line["counted"]["auc"] == 1
 
 
 def test_a_metric(labels, bert_folder, capsys):
@@ -79,5 +80,5 @@ def test_a_metric(labels, bert_folder, capsys):
 
     METRICS["hit"] = Metric("hit", "Hit", first_hit, chance=0.25)
     assert "| Hit " in evaluated(labels, bert_folder, capsys).replace(" Hit |", "| Hit ")
-    row = evaluate({}, labels, baselines="centre").row("labels", "centre")
-    assert row.mean("hit") in (0.0, 1.0)
+    line = evaluate({}, labels, baselines="centre").line("labels", "centre")
+    assert line["mean"]["hit"] in (0.0, 1.0)

@@ -163,23 +163,21 @@ def test_tables_and_figures(work, monkeypatch):
     model = {"tiny": "runs/tiny-seed1/final"}
     options = {"loading": {"dtype": "float32"}}
     expected = evaluate(model, "votes.jsonl", baselines=["trail"], **options)
-    stored = {
-        (row["scorer"], row["operation"]): row["metrics"] for row in expected.to_dict()["rows"]
-    }
+    stored = {(row["scorer"], row["operation"]): row["metrics"] for row in expected.json()["rows"]}
     for row in read("main")["rows"] + read("baselines")["rows"]:
         assert row["metrics"] == stored.get((row["scorer"], row["operation"])), row
-    deletion = expected.row("votes", "tiny deletion")
-    figures = [f"{deletion.mean(metric):.3f}" for metric in ("spearman", "auc")]
+    deletion = expected.line("votes", "tiny deletion")["mean"]
+    figures = [f"{deletion[metric]:.3f}" for metric in ("spearman", "auc")]
     assert cells("main", "tiny encoder")[:2] == figures
     by_point = evaluate(model, "films.json", baselines=[], **options)
     for row in read("points")["rows"]:
         if row["scorer"] == "tiny":
-            area = by_point.row("films", f"tiny {row['operation']}")
-            assert row["metrics"]["auc"]["mean"] == pytest.approx(area.mean("auc"))
+            line = by_point.line("films", f"tiny {row['operation']}")
+            assert row["metrics"]["auc"]["mean"] == pytest.approx(line["mean"]["auc"])
     assert read("curves")["curves"] == {
         "eval_loss": {"t": [[1, 0.5, 0.0], [2, 0.25, 0.0], [5, 0.1, 0.0]]}
     }
-    assert read("lines")["lines"]["deletion"] == [[0, deletion.mean("spearman"), 0.0]]
+    assert read("lines")["lines"]["deletion"] == [[0, deletion["spearman"], 0.0]]
     stories = [story["sentences"] for story in read("story")["stories"]]
     assert stories == [["Omar cleaned a window.", "A man cried."], FIVE[1:] + FIVE[:1]]
     pictures = re.findall(r"!\[.*\]\((.+\.svg)\)", Path("tables/index.md").read_text())

@@ -4,40 +4,47 @@ is empty."""
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from layouts import Line, long_table, wide_table
 
-from narrative_twins.evaluation.comparison import Comparison, DataSummary, Row, RunValues
+from narrative_twins.evaluation.comparison import Comparison
+from narrative_twins.evaluation.labelled import DataSummary
+from narrative_twins.evaluation.measure import long_table as values_of
 from narrative_twins.evaluation.tables import Table
 
 
-def votes_row(scorer: str, operation: str | None, *levels: float) -> Row:
-    """A row of runs whose values are near a level: 12 stories, in which AUC is half of Spearman."""
+def votes(scorer: str, operation: str, *levels: float) -> list[pd.DataFrame]:
+    """Runs whose values are near a level: 12 stories, in which AUC is half of Spearman."""
     noise = np.linspace(-0.05, 0.05, 12)[:, None]
-    runs = [
-        RunValues(f"run {number}", {"spearman": level + noise, "auc": (level + noise) / 2}, 0.0)
+    return [
+        values_of(
+            "stories",
+            scorer,
+            operation,
+            f"run {number}",
+            {"spearman": level + noise, "auc": (level + noise) / 2},
+        )
         for number, level in enumerate(levels)
     ]
-    return Row("stories", scorer, operation, runs, ("spearman", "auc", "partial"))
 
 
-def points_row(scorer: str, operation: str, means: list[float]) -> Row:
-    table = np.array([means, means])
-    return Row(
-        "films", scorer, operation, [RunValues("run", {"auc": table}, 0.0)], ("auc", "partial")
-    )
+def points(scorer: str, operation: str, means: list[float]) -> pd.DataFrame:
+    return values_of("films", scorer, operation, "run", {"auc": np.array([means, means])})
 
 
 COMPARISON = Comparison(
-    [DataSummary("stories", 12, 60, 0, 0, 1.0), DataSummary("films", 2, 20, 3, 0, None)],
-    [
-        votes_row("mlm", "deletion", 0.2),
-        votes_row("mlm", "shifting", 0.9),
-        votes_row("twins", "deletion", 0.5, 0.7),
-        votes_row("twins", "shifting", 0.3, 0.3),
-        votes_row("trail", None, 0.1),
-        points_row("ettin", "deletion", [0.5, 0.6, 1.0]),
-        points_row("ettin", "shifting", [0.1, 0.2, 0.3]),
-    ],
+    pd.concat(
+        [
+            *votes("mlm", "deletion", 0.2),
+            *votes("mlm", "shifting", 0.9),
+            *votes("twins", "deletion", 0.5, 0.7),
+            *votes("twins", "shifting", 0.3, 0.3),
+            *votes("trail", "", 0.1),
+            points("ettin", "deletion", [0.5, 0.6, 1.0]),
+            points("ettin", "shifting", [0.1, 0.2, 0.3]),
+        ]
+    ),
+    [DataSummary("stories", 12, 60, entropy=1.0), DataSummary("films", 2, 20, 3)],
 )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from layouts import Line, mean_and_sd
 from lines import Points, curves_of_runs, lines_figure
 from output import Output
 from plan import CurvesSpec, LinesSpec, SalienceSpec, TableSpec
@@ -17,7 +18,7 @@ from narrative_twins import StorySalience
 from narrative_twins.evaluation.comparison import Comparison
 from narrative_twins.evaluation.labelled import LabelledStories
 from narrative_twins.evaluation.metrics import METRICS
-from narrative_twins.evaluation.scorers import EncoderScorer
+from narrative_twins.evaluation.scorers import encoder_runs
 from narrative_twins.evaluation.tables import Cell, Table, figure
 from narrative_twins.plots.style import MUTED, figure_style
 from narrative_twins.stories.story import Story
@@ -70,14 +71,16 @@ def make_lines(
     """The rows of a table from left to right, with a line for each operation."""
     (summary,) = comparison.summaries
     metric = spec.metric if not summary.points_per_story else "auc"
-    rows = {(row.scorer, row.operation): row for row in comparison.rows}
     lines: dict[str, Points] = {}
     for operation in table.operations:
-        found = [(place, rows.get((row.name, operation))) for place, row in enumerate(table.rows)]
         points = [
-            (place, row.mean(metric), row.sd(metric, ddof=0) or 0.0)
-            for place, row in found
-            if row is not None
+            (place, value[0], value[1] or 0.0)
+            for place, row in enumerate(table.rows)
+            if (
+                value := mean_and_sd(
+                    comparison, summary.name, Line("", row.name, operation), metric
+                )
+            )
         ]
         lines |= {operation: points} if points else {}
     label = METRICS[metric].label
@@ -103,19 +106,18 @@ def make_salience(spec: SalienceSpec, workspace: Workspace) -> Output:
     stories, points = _stories(spec, workspace)
     folders = list(workspace.folders(spec.run).values())[:1]
     # The scores are saved, and not computed again.
-    scorer = EncoderScorer(
-        spec.run, [folder / "final" for folder in folders], loading=workspace.loading
+    runs = encoder_runs(
+        LabelledStories(spec.name, stories, []),
+        spec.run,
+        [folder / "final" for folder in folders],
+        folder=workspace.out / spec.name,
+        loading=workspace.loading,
     )
-    data = LabelledStories(spec.name, stories, [])
-    (workspace.out / spec.name).mkdir(exist_ok=True)
-    found = [
-        scores.values for scores in scorer.scores(data, workspace.out / spec.name, progress=False)
-    ]
     results = [
         StorySalience(
             story, {name: list(values[i] or ()) for name, values in by_operation.items()}, index=i
         )
-        for by_operation in found
+        for by_operation in (scores.values for scores in runs)
         for i, story in enumerate(stories)
     ]
     caption = workspace.caption(spec.caption)

@@ -4,10 +4,14 @@ bold, and standard deviations are over n."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from narrative_twins.evaluation.comparison import PARTIAL, Comparison, Row, metrics_of, ranked_rows
+import numpy as np
+
+from narrative_twins.evaluation.comparison import Comparison
+from narrative_twins.evaluation.measure import PARTIAL, PEOPLE, metrics_of
 from narrative_twins.evaluation.metrics import METRICS
 from narrative_twins.evaluation.tables import Cell, Table, figure, figure_and_spread
 
@@ -17,12 +21,25 @@ SEVERAL_RUNS = "Of several runs: mean ± standard deviation (over n)."
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a table: its name there, and the scorer and operation of its row; no operation for
-    baselines."""
+    """A line of a table: its name there, and its scorer and operation in the comparison; no
+    operation for baselines."""
 
     name: str
     scorer: str
     operation: str | None = None
+
+
+def mean_and_sd(
+    comparison: Comparison, data: str, line: Line, metric: str
+) -> tuple[float, float | None] | None:
+    """The mean of a metric over the runs of a line, and the standard deviation over n, None of a
+    single run; None if the comparison does not have the line."""
+    keys = ["data", "scorer", "operation", "metric"]
+    is_line = comparison.runs[keys] == [data, line.scorer, line.operation or "", metric]
+    values = comparison.runs["value"][is_line.all(axis=1)].to_numpy(float)
+    if not values.size:
+        return None
+    return float(np.mean(values)), float(np.std(values)) if values.size > 1 else None
 
 
 def wide_table(
@@ -45,24 +62,18 @@ def wide_table(
         ValueError: the comparison has no such stories.
     """
     metrics = _metrics(comparison, data)
-    chosen = {
-        (name, operation): _row(comparison, data, Line(name, scorer, operation))
+    lines = {
+        name: [Line(name, scorer, operation) for operation in operations]
         for name, scorer in scorers.items()
-        for operation in operations
     }
-    best = _best(chosen.values(), metrics)
-    lines = [
-        [Cell(name)]
-        + [
-            _cell(chosen[name, operation], metric, best)
-            for operation in operations
-            for metric in metrics
-        ]
-        for name in scorers
+    cells = _cells(comparison, data, [line for row in lines.values() for line in row], metrics)
+    rows = [
+        [Cell(name), *(cells[line, metric] for line in row for metric in metrics)]
+        for name, row in lines.items()
     ]
     columns = ["", *[METRICS[metric].label for _ in operations for metric in metrics]]
     groups = [("", 1), *((operation, len(metrics)) for operation in operations)]
-    return Table(caption, columns, lines, _notes(chosen.values()), groups)
+    return Table(caption, columns, rows, _notes(cells.values()), groups)
 
 
 def long_table(
@@ -87,18 +98,16 @@ def long_table(
     labels = ["mean AUC"] if points else [METRICS[metric].label for metric in metrics]
     columns = ["", *(f"TP{k + 1}" for k in range(points)), *labels]
     rows: list[list[Cell]] = []
-    found = {line: _row(comparison, data, line) for lines in sections.values() for line in lines}
-    best = _best(found.values(), metrics)
+    cells = _cells(comparison, data, [each for part in sections.values() for each in part], metrics)
     for heading, lines in sections.items():
         rows += [[Cell(heading)]] * bool(heading)
         for line in lines:
-            row = found[line]
-            by_point = row.points("auc") if row and points else [None] * points
-            cells = [Cell(figure(value)) for value in by_point]
-            rows.append(
-                [Cell(line.name), *cells, *(_cell(row, metric, best) for metric in metrics)]
-            )
-    return Table(caption, columns, rows, _notes(found.values()))
+            by_point: Sequence[float | None] = [None] * points
+            if points and cells[line, metrics[0]].text:
+                by_point = comparison.by_point(data, line.scorer, line.operation or "")
+            areas = [Cell(figure(value)) for value in by_point]
+            rows.append([Cell(line.name), *areas, *(cells[line, metric] for metric in metrics)])
+    return Table(caption, columns, rows, _notes(cells.values()))
 
 
 def _metrics(comparison: Comparison, data: str) -> list[str]:
@@ -114,29 +123,27 @@ def _metrics(comparison: Comparison, data: str) -> list[str]:
     )
 
 
-def _row(comparison: Comparison, data: str, line: Line) -> Row | None:
-    """The row of a line; None if the comparison does not have it."""
-    rows = comparison.rows_of(data)
-    return next(
-        (row for row in rows if (row.scorer, row.operation) == (line.scorer, line.operation)), None
-    )
+def _cells(
+    comparison: Comparison, data: str, lines: Sequence[Line], metrics: Sequence[str]
+) -> dict[tuple[Line, str], Cell]:
+    """The cells of lines by metric; the best line by each metric is bold. People are not
+    compared."""
+    cells = {}
+    for metric in metrics:
+        values = {line: mean_and_sd(comparison, data, line, metric) for line in lines}
+        means = [
+            value[0]
+            for line, value in values.items()
+            if value and line.scorer not in PEOPLE and not math.isnan(value[0])
+        ]
+        for line, value in values.items():
+            is_best = bool(value and means and value[0] == max(means)) and line.scorer not in PEOPLE
+            cells[line, metric] = Cell(figure_and_spread(*value) if value else "", is_best)
+    return cells
 
 
-def _best(rows: Iterable[Row | None], metrics: Iterable[str]) -> set[tuple[str, str]]:
-    """The name of the best row of a table by each metric, with the metric."""
-    found = [row for row in rows if row is not None]
-    return {(row.name, metric) for metric in metrics for row in ranked_rows(found, metric)[:1]}
-
-
-def _cell(row: Row | None, metric: str, best: set[tuple[str, str]]) -> Cell:
-    if row is None:
-        return Cell("")
-    text = figure_and_spread(row.mean(metric), row.sd(metric, ddof=0))
-    return Cell(text, (row.name, metric) in best)
-
-
-def _notes(rows: Iterable[Row | None]) -> list[str]:
+def _notes(cells: Iterable[Cell]) -> list[str]:
     """What bold and spreads mean; nothing if all cells are empty."""
-    found = [row for row in rows if row is not None]
-    several = any(len(row.runs) > 1 for row in found)
-    return [" ".join([BOLD] + [SEVERAL_RUNS] * several)] if found else []
+    texts = [cell.text for cell in cells if cell.text]
+    several = any("±" in text for text in texts)
+    return [" ".join([BOLD] + [SEVERAL_RUNS] * several)] if texts else []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from layouts import Line, long_table, wide_table
+from layouts import Line, long_table, mean_and_sd, wide_table
 from output import Output
 from plan import TableSpec
 from workspace import Workspace
@@ -78,13 +78,14 @@ def _values(
 ) -> Iterator[dict[str, Any]]:
     """The rows as JSON data: the metrics are those of `results.json`, with standard deviations over
     n, None if the row is missing."""
-    found = {(row["scorer"], row["operation"]): row for row in comparison.to_dict()["rows"]}
-    for row in comparison.rows:
-        for metric, figures in found[row.scorer, row.operation]["metrics"].items():
-            figures["sd"] = row.sd(metric, ddof=0)
+    lines = {(row["scorer"], row["operation"]): row for row in comparison.json()["rows"]}
+    for (scorer, operation), line in lines.items():
+        for metric, figures in line["metrics"].items():
+            spread = mean_and_sd(comparison, line["data"], Line("", scorer, operation), metric)
+            figures["sd"] = spread[1] if spread else None
     for row in spec.rows:
         for operation in [row.operation] if spec.layout == "list" else spec.operations:
-            entry = found.get((row.name, operation), {"metrics": None, "runs": []})
+            entry = lines.get((row.name, operation), {"metrics": None, "runs": []})
             runs = [
                 {key: value for key, value in run.items() if key != "values"}
                 for run in entry["runs"]

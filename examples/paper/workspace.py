@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from plan import Plan, Run, TableRow, shown
 
 from narrative_twins import OPERATIONS, evaluate
 from narrative_twins.data.sources import CORPORA
-from narrative_twins.evaluation.comparison import PEOPLE, Comparison, DataSummary, people_rows
-from narrative_twins.evaluation.labelled import LabelledStories
+from narrative_twins.evaluation.comparison import Comparison
+from narrative_twins.evaluation.labelled import DataSummary, LabelledStories
+from narrative_twins.evaluation.measure import COLUMNS, PEOPLE, measure_people
 from narrative_twins.evaluation.metrics import label_entropy, mean
-from narrative_twins.evaluation.scorers import ResultsScorer
+from narrative_twins.evaluation.scorers import saved_runs
 from narrative_twins.prompting.styles import STYLES
 
 CORPUS_LABELS = {
@@ -92,9 +94,7 @@ class Workspace:
         mean entropy over stories, as of people. None if it chose no sentences."""
         if row.kind != "results" or row.operation not in CHOICES:
             return []
-        runs = ResultsScorer(row.name, self.files(row.name)).scores(
-            self.labelled[data], None, False
-        )
+        runs = saved_runs(self.labelled[data], self.files(row.name))
         choices = [[votes for votes in run.values[row.operation] if votes] for run in runs]
         return [2 ** mean(map(label_entropy, votes)).value for votes in choices]
 
@@ -122,7 +122,7 @@ class Workspace:
             words += ["--out", str(self.runs / row.name), "--runs", str(prompted.runs)]
             return [shlex.join([*words, "--server", "URL", "--language-model", "NAME"])]
         if row.kind == "people" and row.name not in {
-            found.scorer for found in people_rows(self.labelled[data])
+            rows["scorer"][0] for rows in measure_people(self.labelled[data])
         }:
             return [SECOND_GROUP if row.name == PEOPLE[0] else ANNOTATORS]
         return []
@@ -164,8 +164,8 @@ class Workspace:
         runs = {name: folders for name, folders in runs.items() if folders}
         files = {name: found for name, found in files.items() if found}
         labelled = self.labelled[data]
-        if not (runs or files or of["baseline"] or list(people_rows(labelled))):
-            return Comparison([DataSummary.of(labelled, "numbered")], [])
+        if not (runs or files or of["baseline"] or list(measure_people(labelled))):
+            return Comparison(pd.DataFrame(columns=COLUMNS), [DataSummary.of(labelled, "numbered")])
         operations = {name for table in tables for name in table.operations}
         operations |= {row.operation for row in rows if row.kind == "run" and row.operation}
         return evaluate(

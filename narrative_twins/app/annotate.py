@@ -139,9 +139,9 @@ class Answers:
     def state(self) -> str:
         """What there is, in words: answers, the entropy of the labels, and the agreement of each
         annotator with the mean of the others, as `narrative-twins evaluate` has them."""
-        from narrative_twins.evaluation.comparison import DataSummary, people_rows
-        from narrative_twins.evaluation.labelled import LabelledStories
-        from narrative_twins.evaluation.metrics import METRICS, Mean
+        from narrative_twins.evaluation.labelled import DataSummary, LabelledStories
+        from narrative_twins.evaluation.measure import measure_people
+        from narrative_twins.evaluation.metrics import METRICS, mean
 
         by_story: dict[int, list[int]] = {}
         for own in self.choices.values():
@@ -159,13 +159,12 @@ class Answers:
         labelled = LabelledStories("answers", stories, labels, annotations=annotations)
         text = f"answers: {total:,}, annotators: {len(self.choices):,}"
         text += f"; {DataSummary.of(labelled, 'numbered').text}"
-        for row in people_rows(labelled):
+        for rows in measure_people(labelled):
             means = (
-                f"{metric.label} {Mean(row.mean(key), counted, len(stories) - counted)}"
+                f"{metric.label} {mean(rows['value'][rows['metric'] == key])}"
                 for key, metric in METRICS.items()
-                for counted in [row.counted(key)]
             )
-            text += f"; agreement ({row.scorer}): {', '.join(means)}"
+            text += f"; agreement ({rows['scorer'][0]}): {', '.join(means)}"
         return text
 
 

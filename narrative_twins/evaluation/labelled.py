@@ -14,8 +14,9 @@ from narrative_twins.data.loading import load_story_salience, load_turning_point
 from narrative_twins.data.records import read_records
 from narrative_twins.data.rows import STORY_NAMES, Cleaning, find_column, is_nested
 from narrative_twins.data.sources import CORPORA, DataSource, corpus_files, source_files
-from narrative_twins.files import digest
+from narrative_twins.evaluation.metrics import label_entropy, mean
 from narrative_twins.stories.story import Story
+from narrative_twins.writing import digest
 
 _CONTENT = (*STORY_NAMES, "sentences", "text", "data")
 """Columns with the text of a story; `data` is of Label Studio."""
@@ -57,6 +58,63 @@ class LabelledStories:
     def digest(self) -> str:
         """A digest of the stories and their windows, by which saved scores are recognized."""
         return digest([[story.sentences, story.windows] for story in self.stories])[:12]
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """What labelled stories are, without any scores.
+
+    Attributes:
+        name, stories, sentences: the name, and how many stories and sentences there are.
+        points_per_story: the number of turning points of a story; 0 for other labels.
+        left_out: how many turning points are outside of the window with their number; 0 if they are
+            scored all the same.
+        entropy: the mean entropy of the labels of a story in bits; None for turning points, and if
+            a label is negative.
+    """
+
+    name: str
+    stories: int
+    sentences: int
+    points_per_story: int = 0
+    left_out: int = 0
+    entropy: float | None = None
+
+    @classmethod
+    def of(cls, data: LabelledStories, rule: str) -> DataSummary:
+        """Summarize labelled stories, to be ranked by a rule (`agreement_with_turning_points`)."""
+        counts = data.name, len(data), sum(map(len, data.stories))
+        if data.points is not None:
+            outside = [
+                not lo <= point < hi
+                for story, points in zip(data.stories, data.points, strict=True)
+                for (lo, hi), point in zip(story.windows, points, strict=rule == "numbered")
+            ]
+            return cls(*counts, len(data.points[0]), sum(outside) * (rule == "numbered"))
+        if any(label < 0 for labels in data.labels for label in labels):
+            return cls(*counts)
+        return cls(*counts, entropy=mean(map(label_entropy, data.labels)).value)
+
+    @property
+    def perplexity(self) -> float | None:
+        """Two to the power of the mean entropy: among how many sentences of a story annotators
+        hesitate."""
+        return None if self.entropy is None else float(2**self.entropy)
+
+    @property
+    def text(self) -> str:
+        """The summary in words."""
+        text = f"{self.stories:,} stories, {self.sentences:,} sentences"
+        if number := self.stories * self.points_per_story:
+            text += (
+                f", {number:,} turning points, {self.left_out:,} of them"
+                f" ({self.left_out / number:.1%}) left out because they are outside of the window"
+                " with their number"
+            )
+        if self.entropy is not None:
+            text += f"; entropy of the labels {self.entropy:.2f} bits, perplexity"
+            text += f" {self.perplexity:.2f}"
+        return text
 
 
 def load_labelled(

@@ -1,34 +1,34 @@
-"""`evaluate`: compares encoders, operations and baselines with human labels."""
+"""`evaluate`: reads labelled stories, scores them, measures agreement and compares encoders,
+operations and baselines."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
+
+import pandas as pd
 
 from narrative_twins.baselines.scorers import BASELINES, EmbeddingBaseline
 from narrative_twins.data.sources import DataSource
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.agreement import Rule
-from narrative_twins.evaluation.comparison import (
-    Comparison,
-    DataSummary,
-    Row,
-    make_rows,
-    people_rows,
-)
-from narrative_twins.evaluation.labelled import LabelledStories, load_labelled
+from narrative_twins.evaluation.comparison import Comparison
+from narrative_twins.evaluation.labelled import DataSummary, LabelledStories, load_labelled
+from narrative_twins.evaluation.measure import measure, measure_people
 from narrative_twins.evaluation.scorers import (
-    BaselineScorer,
-    EncoderScorer,
     PromptedScorer,
-    ResultsScorer,
     Scorer,
+    Scores,
+    baseline_runs,
+    encoder_runs,
+    saved_runs,
 )
-from narrative_twins.files import AtomicFile
 from narrative_twins.salience.options import ScoringOptions, checked_options
+from narrative_twins.writing import atomic_write
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,8 @@ def evaluate(
             `table.tex`, a plot `DATA.svg` of each set of stories, and in `scores` the scores of
             each run, which are not computed again.
         baselines: names of registered baselines; default all. `()` for none.
-        results: names with files of results of other scorers, see `ResultsScorer`.
+        results: names with files of results of other scorers, see
+            `scorers.saved_runs`.
         prompted: language models to ask, or whose saved answers are used.
         second, split: see `load_labelled`.
         against: the name of a row, such as `"trail"` or `"default summarization"`, that all others
@@ -92,77 +93,115 @@ def evaluate(
         print(comparison.tables()[0].to_markdown())
         ```
     """
-    given = list(data) if isinstance(data, Sequence) and not isinstance(data, str) else [data]
-    if not given or None in given:
-        raise ValueError("pass data: a file, a folder or a Hub id of stories with human labels")
-    sets = [
-        source
-        if isinstance(source, LabelledStories)
-        else load_labelled(source, split, second=second)
-        for source in given
-    ]
-    checked_options(options)
-    progress: Any = options.get("progress", False)
-    scoring = {name: value for name, value in options.items() if name != "progress"}
-    loading = loading or {}
-    if baselines is not None and not isinstance(baselines, str):
-        baselines = list(baselines)
-    chosen = [] if baselines == [] else BASELINES.resolve(baselines)
-    needs_encoder = any(isinstance(baseline, EmbeddingBaseline) for baseline in chosen)
-    if needs_encoder and not hasattr(sentence_encoder, "encode"):
-        # Loaded once for all baselines, with its own pooling and context.
-        own = {name: value for name, value in loading.items() if name in ("device", "dtype")}
-        sentence_encoder = StoryEncoder.from_pretrained(sentence_encoder, **own)
-    scorers: list[Scorer] = [
-        *(EncoderScorer(name, runs, loading, scoring) for name, runs in _named(encoders)),
-        *(ResultsScorer(name, _as_list(files)) for name, files in (results or {}).items()),
-        *_as_list(prompted),
-        *(BaselineScorer(baseline.name, sentence_encoder) for baseline in chosen),
-    ]
-    if not scorers and not any(row for labelled in sets for row in people_rows(labelled)):
-        raise ValueError("there is nothing to compare; give an encoder, a baseline or results")
-    for kind, named in (("scorer", scorers), ("data set", sets)):
-        names = [item.name for item in named]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"more than one {kind} has the name {twice[0]!r}; rename one of them")
-    rows: list[Row] = []
-    notes: list[tuple[str, str]] = []
+    sets = _read(data, split, second)
     folder = None if out is None else Path(out)
-    for labelled in sets:
-        rows += people_rows(labelled)
+    scores_folder = folder and folder / "scores"
+    loading, progress = loading or {}, options.get("progress", False)
+    checked_options(options)
+    scorers = [
+        *(
+            Scorer(
+                name,
+                partial(
+                    encoder_runs,
+                    name=name,
+                    encoders=runs,
+                    folder=scores_folder,
+                    loading=loading,
+                    **options,
+                ),
+            )
+            for name, runs in _named(encoders)
+        ),
+        *(
+            Scorer(name, partial(saved_runs, files=_as_list(files)))
+            for name, files in (results or {}).items()
+        ),
+        *(
+            Scorer(model.name, partial(model.scores, progress=progress))
+            for model in _as_list(prompted)
+        ),
+        *_baselines(baselines, sentence_encoder, loading, folder=scores_folder, progress=progress),
+    ]
+    if not scorers and not any(True for stories in sets for _ in measure_people(stories)):
+        raise ValueError("there is nothing to compare; give an encoder, a baseline or results")
+    _check_names("scorer", scorers)
+    _check_names("data set", sets)
+    values: list[pd.DataFrame] = []
+    notes: list[tuple[str, str]] = []
+    for stories in sets:
+        values += measure_people(stories)
         for scorer in scorers:
-            report(f"{labelled.name}: {scorer.name}")
-            runs = list(scorer.scores(labelled, folder and folder / "scores", progress))
-            rows += make_rows(labelled, scorer.name, scorer.is_encoder, runs, rule)
-            if truncated := max(run.truncated for run in runs):
-                note = (
-                    f"{scorer.name}: {truncated} of {len(labelled)} stories do not fit its context"
-                    f" of {runs[0].context_tokens} tokens; each window is read with as much of its"
-                    " story as fits."
-                )
-                notes.append((labelled.name, note))
-    summaries = [DataSummary.of(labelled, rule) for labelled in sets]
-    comparison = Comparison(summaries, rows, against, notes)
+            report(f"{stories.name}: {scorer.name}")
+            runs = list(scorer.scores(stories))
+            values += measure(stories, scorer.name, scorer.has_operations, runs, rule)
+            notes += _notes(stories, scorer.name, runs)
+    summaries = [DataSummary.of(stories, rule) for stories in sets]
+    comparison = Comparison(pd.concat(values, ignore_index=True), summaries, against, notes)
     if against is not None:
         for summary in summaries:
-            comparison.row(summary.name, against)
+            comparison.line(summary.name, against)
     if folder is not None:
         _write(comparison, folder)
     return comparison
 
 
-def _named(encoders: Encoders) -> Iterator[tuple[str, list[Any]]]:
+def _read(data: Any, split: str | None, second: DataSource | None) -> list[LabelledStories]:
+    """The sets of labelled stories."""
+    sources = list(data) if isinstance(data, Sequence) and not isinstance(data, str) else [data]
+    if not sources or None in sources:
+        raise ValueError("pass data: a file, a folder or a Hub id of stories with human labels")
+    return [
+        source
+        if isinstance(source, LabelledStories)
+        else load_labelled(source, split, second=second)
+        for source in sources
+    ]
+
+
+def _named(encoders: Encoders) -> list[tuple[str, list[Any]]]:
     """Names and the runs of each."""
     if isinstance(encoders, Mapping):
-        yield from ((name, _as_list(runs)) for name, runs in encoders.items())
-    else:
-        for encoder in _as_list(encoders):
-            yield ("default" if encoder is None else encoder_name(encoder)), [encoder]
+        return [(str(name), _as_list(runs)) for name, runs in encoders.items()]
+    return [(encoder_name(encoder), [encoder]) for encoder in _as_list(encoders)]
+
+
+def _baselines(
+    names: str | Iterable[str] | None, encoder: Any, loading: Mapping[str, Any], **options: Any
+) -> Iterator[Scorer]:
+    if names is not None and not isinstance(names, str):
+        names = list(names)
+    baselines = [] if names == [] else BASELINES.resolve(names)
+    embeds = any(isinstance(baseline, EmbeddingBaseline) for baseline in baselines)
+    if embeds and not hasattr(encoder, "encode"):
+        # Loaded once for all baselines, with its own pooling and context.
+        shared = {name: value for name, value in loading.items() if name in ("device", "dtype")}
+        encoder = StoryEncoder.from_pretrained(encoder, **shared)
+    for name in (baseline.name for baseline in baselines):
+        yield Scorer(name, partial(baseline_runs, name=name, encoder=encoder, **options), False)
+
+
+def _check_names(kind: str, items: Sequence[Any]) -> None:
+    names = [item.name for item in items]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"more than one {kind} has the name {twice[0]!r}; rename one of them")
+
+
+def _notes(stories: LabelledStories, scorer: str, runs: Sequence[Scores]) -> list[tuple[str, str]]:
+    """How many stories did not fit the context of an encoder, if any."""
+    truncated = max(run.truncated for run in runs)
+    note = (
+        f"{scorer}: {truncated} of {len(stories)} stories do not fit its context of"
+        f" {runs[0].context_tokens} tokens; each window is read with as much of its story as fits."
+    )
+    return [(stories.name, note)] if truncated else []
 
 
 def encoder_name(encoder: Any) -> str:
-    """A name for an encoder: the last part of its path; of a folder `final` or `checkpoint-N`, the
-    run's folder."""
+    """A name for an encoder: `default` for None; the last part of its path; of a folder `final` or
+    `checkpoint-N`, the run's folder."""
+    if encoder is None:
+        return "default"
     parts = Path(str(getattr(getattr(encoder, "model", None), "name_or_path", encoder))).parts
     named = [part for part in parts if part != "final" and not part.startswith("checkpoint-")]
     return (named or parts)[-1]
@@ -177,12 +216,12 @@ def _write(comparison: Comparison, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     tables = comparison.tables()
     texts = {
-        "results.json": json.dumps(comparison.to_dict(), indent=1) + "\n",
+        "results.json": json.dumps(comparison.json(), indent=1) + "\n",
         "table.md": "\n".join(table.to_markdown() for table in tables),
         "table.tex": "\n".join(table.to_latex() for table in tables),
     }
     for name, text in texts.items():
-        with AtomicFile(str(folder / name)) as file:
+        with atomic_write(folder / name) as file:
             file.write(text)
     try:
         for summary in comparison.summaries:

@@ -1,21 +1,20 @@
-"""What is compared: encoders, baselines and results from files, with scores that are saved and not
-computed again."""
+"""What is compared: encoders, baselines, language models and results from files; their scores are
+saved and not computed again."""
 
 from __future__ import annotations
 
-import os
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, NamedTuple
 
 from narrative_twins.baselines.scorers import BASELINES, EmbeddingBaseline, baseline_scores
 from narrative_twins.encoder.loading import encoder_settings
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.labelled import LabelledStories
-from narrative_twins.files import ResumableFile, digest
 from narrative_twins.prompting.chat import Server
 from narrative_twins.prompting.prompted import prompted_salience
 from narrative_twins.prompting.styles import STYLES
@@ -24,13 +23,13 @@ from narrative_twins.salience.options import checked_options, score_settings
 from narrative_twins.salience.result import StorySalience, saved_scores
 from narrative_twins.stories.reading import stories_in
 from narrative_twins.stories.story import Story
+from narrative_twins.writing import JsonlLog, complete_lines, digest
 
 RANDOM_DRAWS = 100
 """How often the baseline `random` is drawn, as in the paper."""
 
 
-@dataclass(frozen=True)
-class Scores:
+class Scores(NamedTuple):
     """The scores of some stories by one run of a scorer.
 
     Attributes:
@@ -47,113 +46,13 @@ class Scores:
     context_tokens: int | None = None
 
 
-@dataclass(frozen=True)
-class EncoderScorer:
-    """An encoder, or several of different seeds, with operations.
-
-    Args:
-        name: in tables.
-        encoders: folders, Hub ids or `StoryEncoder`s; None for the default encoder.
-        loading: options of `StoryEncoder.from_pretrained`, such as `dtype` or `pooling`.
-        scoring: options of `score_stories`, such as `operations`.
-    """
+class Scorer(NamedTuple):
+    """A scorer: its name in tables, a function from labelled stories to the scores of each run, and
+    whether it has operations; a baseline is its only one."""
 
     name: str
-    encoders: Sequence[StoryEncoder | str | Path | None]
-    loading: Mapping[str, Any] = field(default_factory=dict)
-    scoring: Mapping[str, Any] = field(default_factory=dict)
-    is_encoder: ClassVar[bool] = True
-
-    def scores(
-        self, data: LabelledStories, folder: Path | None, progress: bool
-    ) -> Iterator[Scores]:
-        """The scores of each run; those in the folder are not computed again, others are saved
-        there."""
-        options: Any = checked_options(self.scoring)
-        options["on_truncation"] = self.scoring.get("on_truncation", "ignore")
-        options["progress"] = progress
-        settings = score_settings(options)
-        settings["precision"] = str(self.loading.get("dtype", "auto"))
-        for encoder in self.encoders:
-            run = "default" if encoder is None else None
-            if not isinstance(encoder, StoryEncoder):
-                encoder = StoryEncoder.from_pretrained(encoder, **self.loading)
-            score = partial(score_stories, encoder=encoder, **options)
-            run = run or str(encoder.model.name_or_path)
-            yield _scores(run, data, score, folder, self.name, settings | _settings_of(encoder))
-
-
-@dataclass(frozen=True)
-class BaselineScorer:
-    """A baseline. `random` is drawn `RANDOM_DRAWS` times.
-
-    Args:
-        name: of a registered baseline.
-        encoder: for baselines that compare sentences: a `StoryEncoder`, or any object with
-            `encode(texts)`. Scores by the latter are not saved, since its exact version is not
-            known.
-    """
-
-    name: str
-    encoder: Any = None
-    is_encoder: ClassVar[bool] = False
-
-    def scores(
-        self, data: LabelledStories, folder: Path | None, progress: bool
-    ) -> Iterator[Scores]:
-        """The scores of each run; see `EncoderScorer.scores`."""
-        draws = RANDOM_DRAWS if self.name == "random" else 1
-        is_embedding = isinstance(BASELINES[self.name], EmbeddingBaseline)
-        options = {
-            "baselines": self.name,
-            "encoder": self.encoder,
-            "progress": progress and draws == 1,
-        }
-        for draw in range(draws):
-            score = partial(baseline_scores, seed=draw, **options)
-            if is_embedding and isinstance(self.encoder, StoryEncoder):
-                settings = _settings_of(self.encoder)
-                yield _scores(self.name, data, score, folder, self.name, settings)
-            else:
-                yield _scores(self.name if draws == 1 else f"draw {draw + 1}", data, score)
-
-
-@dataclass(frozen=True)
-class ResultsScorer:
-    """Scores in files of results, such as those of `narrative-twins score --format jsonl` or of a
-    prompted model. Each file is a run; stories are matched by their sentences.
-
-    Raises (when scores are asked for):
-        OSError, ValueError: a file can't be read, has lines that are not results, or has scores
-        for none of the stories.
-    """
-
-    name: str
-    files: Sequence[str | Path]
-    is_encoder: ClassVar[bool] = True
-
-    def scores(
-        self, data: LabelledStories, folder: Path | None, progress: bool
-    ) -> Iterator[Scores]:
-        """The scores of each run; see `EncoderScorer.scores`."""
-        for path in self.files:
-            found: dict[tuple[str, ...], dict[str, list[float]]] = {}
-            with open(path, "rb") as file:
-                for where, row, problem in stories_in(file, str(path), "jsonl"):
-                    try:
-                        scores = saved_scores(row["scores"], len(row["sentences"]))
-                        found[tuple(row["sentences"])] = scores
-                    except (ValueError, KeyError, TypeError) as error:
-                        raise ValueError(
-                            f"{where}, is not a result with 'sentences' and 'scores':"
-                            f" {problem or error}"
-                        ) from None
-            chosen = [found.get(story.sentences, {}) for story in data.stories]
-            names = list(dict.fromkeys(name for scores in chosen for name in scores))
-            if not names:
-                raise ValueError(f"{path} has scores for none of the stories of {data.name}")
-            values = {name: [scores.get(name) for scores in chosen] for name in names}
-            yield Scores(str(path), values)
+    scores: Callable[[LabelledStories], Iterable[Scores]]
+    has_operations: bool = True
 
 
 @dataclass(frozen=True)
@@ -175,15 +74,12 @@ class PromptedScorer:
     answers: str | Path
     styles: Sequence[str] = ("choose", "rate")
     options: Mapping[str, Any] = field(default_factory=dict)
-    is_encoder: ClassVar[bool] = True
 
-    def scores(
-        self, data: LabelledStories, folder: Path | None, progress: bool
-    ) -> Iterator[Scores]:
-        """The scores of each run; see `EncoderScorer.scores`."""
+    def scores(self, data: LabelledStories, progress: Any = False) -> Iterator[Scores]:
+        """The scores by each style, as one run. A story without an answer in one style may have one
+        in another."""
         options = {"on_error": "skip", "progress": progress, **self.options}
         values: dict[str, list[Sequence[float] | None]] = {}
-        # A story without an answer in one style may have one in another.
         for style in self.styles:
             score = STYLES[style].score
             values[score] = [None] * len(data)
@@ -194,7 +90,91 @@ class PromptedScorer:
         yield Scores(self.server.model, values)
 
 
-Scorer: TypeAlias = EncoderScorer | BaselineScorer | ResultsScorer | PromptedScorer
+def encoder_runs(
+    data: LabelledStories,
+    name: str,
+    encoders: Sequence[StoryEncoder | str | Path | None],
+    *,
+    folder: Path | None = None,
+    loading: Mapping[str, Any] | None = None,
+    **scoring: Any,
+) -> Iterator[Scores]:
+    """The scores by an encoder, or several of different seeds, each a run.
+
+    Args:
+        data: the stories.
+        name: of the encoder, for the files of scores.
+        encoders: folders, Hub ids or `StoryEncoder`s; None for the default encoder.
+        folder: for saved scores, which are not computed again.
+        loading: options of `StoryEncoder.from_pretrained`, such as `dtype` or `pooling`.
+        scoring: options of `score_stories`, such as `operations`.
+    """
+    loading = loading or {}
+    options: Any = checked_options({"on_truncation": "ignore", **scoring})
+    settings = {**score_settings(options), "precision": str(loading.get("dtype", "auto"))}
+    for encoder in encoders:
+        run = "default" if encoder is None else None
+        if not isinstance(encoder, StoryEncoder):
+            encoder = StoryEncoder.from_pretrained(encoder, **loading)
+        run = run or str(encoder.model.name_or_path)
+        score = partial(score_stories, encoder=encoder, **options)
+        yield _scores(run, data, score, folder, name, settings | _settings_of(encoder))
+
+
+def baseline_runs(
+    data: LabelledStories, name: str, encoder: Any, *, folder: Path | None, progress: Any
+) -> Iterator[Scores]:
+    """The scores by a baseline; `random` is drawn `RANDOM_DRAWS` times.
+
+    Args:
+        data, folder: as in `encoder_runs`.
+        name: of a registered baseline.
+        encoder: for baselines that compare sentences: a `StoryEncoder`, or any object with
+            `encode(texts)`. Scores by the latter are not saved, since its exact version is not
+            known.
+        progress: whether a progress bar is shown.
+    """
+    draws = RANDOM_DRAWS if name == "random" else 1
+    is_saved = isinstance(BASELINES[name], EmbeddingBaseline) and isinstance(encoder, StoryEncoder)
+    for draw in range(draws):
+        score = partial(
+            baseline_scores,
+            baselines=name,
+            encoder=encoder,
+            seed=draw,
+            progress=progress and draws == 1,
+        )
+        if is_saved:
+            yield _scores(name, data, score, folder, name, _settings_of(encoder))
+        else:
+            yield _scores(name if draws == 1 else f"draw {draw + 1}", data, score)
+
+
+def saved_runs(data: LabelledStories, files: Sequence[str | Path]) -> Iterator[Scores]:
+    """Scores in files of results, such as `narrative-twins score --format jsonl` or a prompted
+    model writes them. Each file is a run; stories are matched by their sentences.
+
+    Raises:
+        OSError, ValueError: a file can't be read, has lines that are not results, or has scores
+            for none of the stories.
+    """
+    for path in files:
+        by_story: dict[tuple[str, ...], dict[str, list[float]]] = {}
+        with open(path, "rb") as file:
+            for where, row, problem in stories_in(file, str(path), "jsonl"):
+                try:
+                    scores = saved_scores(row["scores"], len(row["sentences"]))
+                    by_story[tuple(row["sentences"])] = scores
+                except (ValueError, KeyError, TypeError) as error:
+                    raise ValueError(
+                        f"{where}, is not a result with 'sentences' and 'scores':"
+                        f" {problem or error}"
+                    ) from None
+        rows = [by_story.get(story.sentences, {}) for story in data.stories]
+        names = dict.fromkeys(name for scores in rows for name in scores)
+        if not names:
+            raise ValueError(f"{path} has scores for none of the stories of {data.name}")
+        yield Scores(str(path), {name: [scores.get(name) for scores in rows] for name in names})
 
 
 def _scores(
@@ -207,23 +187,24 @@ def _scores(
 ) -> Scores:
     """The scores of a run by the function `score`. With a folder they are saved as JSON Lines in a
     file that is named by `name` and a digest of the `settings` that they depend on; a complete file
-    is not computed again, and an interrupted run is resumed."""
+    is not computed again, and an interrupted run is resumed from its log."""
     rows: list[dict[str, Any]] = []
     if folder is None:
         rows += (result.to_dict() for result in score(data.stories))
     else:
         settings = {"stories": data.digest, **(settings or {})}
         words = [re.sub(r"[^\w.-]+", "_", word) for word in (data.name, name)]
-        os.makedirs(folder, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{'-'.join(words)}-{digest(settings)[:12]}.jsonl"
-        saved = ResumableFile(str(path), settings, resume=True)
-        rows += saved.rows()
-        # A run that ended between its last row and the end of its file has all rows, too.
-        if len(rows) < len(data) or not path.exists():
-            with saved as file:
+        if path.exists():
+            rows += map(json.loads, complete_lines(str(path)))
+        else:
+            with JsonlLog(path.with_suffix(".log"), settings) as log:
+                rows += log.rows
                 for result in score(data.stories[len(rows) :]):
                     rows.append(result.to_dict())
-                    file.write_row(rows[-1])
+                    log.append(rows[-1])
+            log.complete(path)
     return Scores(
         run,
         {operation: [row["scores"][operation] for row in rows] for operation in rows[0]["scores"]},

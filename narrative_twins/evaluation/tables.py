@@ -132,9 +132,9 @@ def figure(value: float | None, digits: int = 3) -> str:
 
 
 def figure_and_spread(value: float | None, sd: float | None) -> str:
-    """A mean with the standard deviation over runs, if there are several."""
-    text = figure(value)
-    return f"{text} ± {figure(sd)}" if text and sd is not None else text
+    """A mean with the standard deviation over runs; None or nan if there is one."""
+    text, spread = figure(value), figure(sd)
+    return f"{text} ± {spread}" if text and spread else text
 
 
 def interval(limits: tuple[float, float]) -> str:

@@ -77,11 +77,11 @@ def test_answers_are_labels_of_evaluate(tmp_path):
     assert rows["id"] == list(TEXTS) and rows["story"] == list(TEXTS.values())
     assert rows["choices"] == [[3, 3, 1], [3, 2, 3], [2, 2]]
     assert rows["summaries"][0] == ["Ada tells it.", "Ben tells it.", "Cy tells it."]
-    found = evaluate({}, str(path), baselines=()).row("choices", "people, one of them")
+    line = evaluate({}, str(path), baselines=()).line("choices", "people, one of them")["mean"]
     assert reports[-1] == (
         "Cy has answered 2 of 3; answers: 8, annotators: 3; 3 stories, 8 sentences; entropy of the"
         f" labels 0.61 bits, perplexity 1.53; agreement (people, one of them): Spearman"
-        f" {found.mean('spearman'):.3f} (3 of 3), AUC {found.mean('auc'):.3f} (3 of 3)"
+        f" {line['spearman']:.3f} (3 of 3), AUC {line['auc']:.3f} (3 of 3)"
     )
 
 

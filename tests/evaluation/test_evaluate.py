@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import tracemalloc
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +20,7 @@ from narrative_twins.evaluation import comparison, scorers, significance
 from narrative_twins.evaluation.labelled import load_labelled
 from narrative_twins.evaluation.metrics import partial_spearman
 from narrative_twins.stories import reading
+from narrative_twins.writing import JsonlLog
 
 from support.models import encoder_of
 from support.naive_metrics import naive_auc, naive_mean, naive_points, naive_spearman, naive_votes
@@ -81,7 +80,13 @@ def counts(data):
     return [[choices.count(i + 1) for i in range(len(story))] for story, choices in data]
 
 
-def test_rows_of_votes_equal_naive_loops(votes, bert_folder):
+def lines_of(comparison, metric):
+    """The means of a metric, by the name of the line."""
+    means = comparison.means
+    return means[means["metric"] == metric].set_index("name")
+
+
+def test_lines_of_votes_equal_naive_loops(votes, bert_folder):
     found = evaluate(
         {"tiny": bert_folder}, votes, loading={"dtype": "float32"}, baselines=["trail", "lead"]
     )
@@ -91,42 +96,44 @@ def test_rows_of_votes_equal_naive_loops(votes, bert_folder):
         n = len(sentences)
         scores |= {"trail": list(range(n)), "lead": list(range(n, 0, -1))}
     expected = naive_votes(scored, counts(STORIES))
-    rows = {row.operation or row.scorer: row for row in found.rows}
-    people = rows.pop("people, one of them")
-    assert people.is_people and list(rows) == [*OPERATIONS, "trail", "lead"]
+    ours = [f"tiny {operation}" for operation in OPERATIONS]
+    names = list(lines_of(found, "auc").index)
+    assert names == ["people, one of them", *ours, "trail", "lead"]
     lengths = [[len(text.split()) for text in sentences] for sentences in SENTENCES]
     controls = [(range(len(words)), words) for words in lengths]
-    for name, row in rows.items():
+    for name in names[1:]:
+        line, key = found.line("votes", name), name.removeprefix("tiny ")
         for metric in ("spearman", "auc"):
-            assert row.mean(metric) == pytest.approx(expected[f"{name}_{metric}"], abs=1e-9)
-        assert row.counted("spearman") == 4, "of a single sentence there is no correlation"
-        low, high = row.interval("spearman")
-        assert low <= row.mean("spearman") <= high
-        partial = partial_spearman([scores[name] for scores in scored], counts(STORIES), controls)
-        assert row.mean("partial") == pytest.approx(partial, nan_ok=True)
-    assert math.isnan(rows["trail"].mean("partial")), "position explains it"
+            assert line["mean"][metric] == pytest.approx(expected[f"{key}_{metric}"], abs=1e-9)
+        assert line["counted"]["spearman"] == 4, "of a single sentence there is no correlation"
+        assert line["low"]["spearman"] <= line["mean"]["spearman"] <= line["high"]["spearman"]
+        partial = partial_spearman([scores[key] for scores in scored], counts(STORIES), controls)
+        assert line["mean"]["partial"] == pytest.approx(partial, nan_ok=True)
+    assert math.isnan(line["mean"]["partial"]), "position explains lead"
+    # A row for each story, run and metric, and one over all stories.
+    assert len(found.values) == (2 * 5 + 1) * len(names)
 
 
 @pytest.mark.parametrize("rule", ["numbered", "containing"])
-def test_rows_of_turning_points_equal_naive_loops(films, rule):
+def test_lines_of_turning_points_equal_naive_loops(films, rule):
     found = evaluate({}, films, baselines=["trail"], rule=rule)
-    row = found.row("films", "trail")
+    line = found.line("films", "trail")
     windows = [list(pairwise(range(0, 11, 2)))] * 3
     points = list(FILMS.values())
     expected = naive_points([{"trail": list(range(10))}] * 3, windows, points, rule)
-    assert row.mean("auc") == pytest.approx(expected["trail_auc"])
-    assert row.points("auc") == pytest.approx(
+    assert line["mean"]["auc"] == pytest.approx(expected["trail_auc"])
+    assert found.by_point("films", "trail", "") == pytest.approx(
         [expected[f"trail_auc_{k}"] for k in range(1, 6)], nan_ok=True
     )
     outside = sum(not 2 * k <= point < 2 * k + 2 for film in points for k, point in enumerate(film))
     is_left_out = rule == "numbered"
-    assert row.counted("auc") == 15 - outside * is_left_out
+    assert line["counted"]["auc"] == 15 - outside * is_left_out
     assert found.summaries[0].left_out == outside * is_left_out
     left_out = f"15 turning points, {outside} of them ({outside / 15:.1%}) left out because"
     assert (left_out in found.tables()[0].caption) == is_left_out
 
 
-def test_seeds_are_runs_of_a_row_and_tests_take_the_median_run(votes, bert_folder, tmp_path):
+def test_seeds_are_runs_of_a_line_and_tests_take_the_median_run(votes, bert_folder, tmp_path):
     other = str(tmp_path / "other")
     for part in encoder_of("modernbert"):
         part.save_pretrained(other)
@@ -141,41 +148,47 @@ def test_seeds_are_runs_of_a_row_and_tests_take_the_median_run(votes, bert_folde
         against="trail",
         loading={"dtype": "float32"},
     )
-    row, alone = found.row("votes", "mine deletion"), found.row("votes", "other deletion")
-    values = [run.value("spearman") for run in row.runs]
-    assert values[0] == values[2] != values[1] == alone.mean("spearman")
-    assert row.mean("spearman") == pytest.approx(np.mean(values))
-    assert row.sd("spearman") == np.std(values, ddof=1) and alone.sd("spearman") is None
-    assert row.median_run.value("spearman") == values[0], "the value that two of three runs have"
-    trail = found.row("votes", "trail")
-    pair = [each.median_run.by_story("spearman") for each in (row, trail)]
-    assert found.p_value(row, "spearman") == comparison.paired_permutation_test(*pair)
-    assert found.p_value(trail, "spearman") is None
-    best = found.best("votes", "spearman")
-    rows = [row for row in found.rows if not row.is_people]
-    first = max(rows, key=lambda candidate: candidate.mean("spearman"))
-    for each in rows:
-        assert (each.name in best) == (each is first or each.p_value(first, "spearman") >= 0.05)
+    runs = found.runs[found.runs["metric"] == "spearman"]
+    mine = runs[(runs["scorer"] == "mine") & (runs["operation"] == "deletion")]
+    values, line = list(mine["value"]), found.line("votes", "mine deletion").loc["spearman"]
+    alone = found.line("votes", "other deletion").loc["spearman"]
+    assert values[0] == values[2] != values[1] == alone["mean"]
+    assert line["mean"] == pytest.approx(np.mean(values))
+    assert line["sd"] == np.std(values, ddof=1) and math.isnan(alone["sd"])
+    assert line["run"] in (copies[0], bert_folder), "the value that two of three runs have"
+    # Tests are over the stories of these runs.
+    table = found.values[found.values["metric"] == "spearman"]
+    median = table[(table["run"] == line["run"]) & (table["operation"] == "deletion")]["value"]
+    trail = table[table["scorer"] == "trail"]["value"]
+    p = comparison.paired_permutation_test(median, trail)
+    assert found.p_values["votes", "mine deletion", "spearman"] == p
+    assert ("votes", "trail", "spearman") not in found.p_values
+    means = lines_of(found, "spearman")["mean"].drop("people, one of them")
+    first = means.idxmax()
+    p_values = found.tests({("votes", "spearman"): first})
+    best = {name for name in means.index if p_values.get(("votes", name, "spearman"), 1) >= 0.05}
+    assert found.best("votes", "spearman") == best and first in best
 
 
 def test_random_is_the_mean_of_a_hundred_draws(votes):
     found = evaluate({}, votes, baselines="random")
-    row = found.row("votes", "random")
-    assert len(row.runs) == 100 and len({run.value("spearman") for run in row.runs}) > 50
-    assert abs(row.mean("auc") - 0.5) < 0.1
+    runs = found.runs[(found.runs["scorer"] == "random") & (found.runs["metric"] == "auc")]
+    assert len(runs) == 100 and runs["value"].nunique() > 20
+    mean = found.line("votes", "random")["mean"]["auc"]
+    assert mean == pytest.approx(runs["value"].mean()) and abs(mean - 0.5) < 0.1
 
 
-def test_second_annotators_are_the_row_people(votes, tmp_path):
+def test_second_annotators_are_a_line(votes, tmp_path):
     chosen = [[5, 5, 1], [2, 5, 5], [3, 4, 4]]
     second = list(zip(SENTENCES, chosen, strict=False))
     rows = [{"story": sentences, "choices": choices} for sentences, choices in second]
     again = str(write_rows(tmp_path / "again.jsonl", rows))
     found = evaluate({}, votes, baselines=(), second=again)
-    row = found.row("votes", "people, second group")
+    line = found.line("votes", "people, second group")
     scored = [{"people": labels} for labels in counts(second)]
     expected = naive_votes(scored, counts(STORIES[:3]))
-    assert row.mean("spearman") == pytest.approx(expected["people_spearman"])
-    assert row.counted("spearman") == 3
+    assert line["mean"]["spearman"] == pytest.approx(expected["people_spearman"])
+    assert line["counted"]["spearman"] == 3
     assert not found.best("votes", "spearman")
 
 
@@ -206,15 +219,15 @@ def test_both_metrics_of_the_second_group_are_over_the_same_stories(votes, tmp_p
     chosen = [[1, 2, 3, 4, 5], [2, 5, 5], [3, 4, 4]]
     rows = [{"story": s, "choices": c} for s, c in zip(SENTENCES, chosen, strict=False)]
     again = str(write_rows(tmp_path / "again.jsonl", rows))
-    row = evaluate({}, votes, baselines=(), second=again).row("votes", "people, second group")
-    assert row.counted("spearman") == row.counted("auc") == 2
+    line = evaluate({}, votes, baselines=(), second=again).line("votes", "people, second group")
+    assert line["counted"]["spearman"] == line["counted"]["auc"] == 2
     scored = [{"people": labels} for labels in counts(zip(SENTENCES[1:3], chosen[1:], strict=True))]
     expected = naive_votes(scored, counts(STORIES[1:3]))
-    assert row.mean("auc") == pytest.approx(expected["people_auc"])
+    assert line["mean"]["auc"] == pytest.approx(expected["people_auc"])
 
 
 def test_each_annotator_is_compared_with_the_others(votes):
-    row = evaluate({}, votes, baselines="lead").row("votes", "people, one of them")
+    line = evaluate({}, votes, baselines="lead").line("votes", "people, one of them")
     for metric, naive in (("spearman", naive_spearman), ("auc", naive_auc)):
         by_story = []
         for story, choices in STORIES:
@@ -226,7 +239,7 @@ def test_each_annotator_is_compared_with_the_others(votes):
                     found.append(naive(own, [others.count(i + 1) for i in range(len(story))]))
             by_story.append(naive_mean(found))
         expected = naive_mean([None if math.isnan(value) else value for value in by_story])
-        assert row.mean(metric) == pytest.approx(expected)
+        assert line["mean"][metric] == pytest.approx(expected)
 
 
 def test_results_of_other_scorers(votes, tmp_path):
@@ -236,8 +249,9 @@ def test_results_of_other_scorers(votes, tmp_path):
     ]
     file = tmp_path / "prompted.jsonl"
     results = {"model": str(write_rows(file, lines))}
-    row = evaluate({}, votes, baselines=(), results=results).row("votes", "model prompted_choice")
-    assert row.mean("auc") == 1.0 and row.counted("auc") == 4
+    found = evaluate({}, votes, baselines=(), results=results)
+    line = found.line("votes", "model prompted_choice").loc["auc"]
+    assert (line["mean"], line["counted"]) == (1.0, 4)
     for content, problem in [
         ('{"sentences": ["A."]}', "line 1, is not a result"),
         ("\n[1]", "line 2, is not a result"),
@@ -273,9 +287,9 @@ def test_saved_scores_are_not_computed_again(votes, bert_folder, tmp_path, monke
             **options,
         )
 
-    first = run(operations=["deletion"]).to_dict()
+    first = run(operations=["deletion"]).json()
     files = sorted((tmp_path / "out" / "scores").iterdir())
-    assert [file.suffix for file in files].count(".jsonl") == 2, "the encoder and textrank"
+    assert [file.suffix for file in files] == [".jsonl"] * 2, "the encoder and textrank"
 
     scored = []
     original = scorers.score_stories
@@ -287,18 +301,26 @@ def test_saved_scores_are_not_computed_again(votes, bert_folder, tmp_path, monke
     monkeypatch.setattr(scorers, "score_stories", count)
     with monkeypatch.context() as patch:
         patch.setattr(EmbeddingBaseline, "scores", None)
-        assert run(operations=["deletion"]).to_dict() == first and scored == []
+        assert run(operations=["deletion"]).json() == first and scored == []
     run(operations=["summarization"])
     run(operations=["deletion"], windows=2)
     assert scored == [5, 5]
     # An interrupted run: the scores of two stories are there.
-    (saved,) = [file for file in files if "tiny" in file.name and file.suffix == ".jsonl"]
-    lines = saved.read_text().splitlines(keepends=True)
-    os.rename(saved, f"{saved}.part")
-    os.rename(f"{saved}.run", f"{saved}.part.run")
-    Path(f"{saved}.part").write_text("".join(lines[:2]) + lines[2][:20])
-    assert run(operations=["deletion"]).to_dict() == first and scored == [5, 5, 3]
-    assert saved.read_text().splitlines(keepends=True) == lines
+    (saved,) = [file for file in files if "tiny" in file.name]
+    complete = saved.read_text()
+    append = JsonlLog.append
+
+    def stop_after_two(log, row):
+        if len(scored) > 2 and len(list(open(log.path))) == 3:
+            raise KeyboardInterrupt
+        append(log, row)
+
+    saved.unlink()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(JsonlLog, "append", stop_after_two)
+        run(operations=["deletion"])
+    assert run(operations=["deletion"]).json() == first and scored == [5, 5, 5, 3]
+    assert saved.read_text() == complete
 
 
 def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
@@ -312,7 +334,7 @@ def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
         splitter=story,
     )
     saved = json.loads((out / "results.json").read_text())
-    assert saved == json.loads(json.dumps(found.to_dict()))
+    assert saved == json.loads(json.dumps(found.json()))
     rows = {(row["data"], row["name"]): row for row in saved["rows"]}
     expected = {(d, n) for d in ("votes", "films") for n in ("tiny deletion", "lead")}
     assert set(rows) == expected | {("votes", "people, one of them")}
@@ -348,7 +370,8 @@ def test_wrong_arguments(options, problem, votes):
 def test_nothing_to_compare(votes, films):
     with pytest.raises(ValueError, match="nothing to compare; give an encoder, a baseline or res"):
         evaluate({}, films, baselines=())
-    assert [row.scorer for row in evaluate({}, votes, baselines=()).rows] == ["people, one of them"]
+    alone = evaluate({}, votes, baselines=())
+    assert list(lines_of(alone, "auc").index) == ["people, one of them"]
 
 
 def test_command(votes, bert_folder, tmp_path, capsys):
@@ -369,7 +392,7 @@ def test_grades_may_be_negative(tmp_path):
     found = evaluate({}, str(path), baselines="trail")
     (data,) = found.summaries
     assert data.entropy is None and "entropy" not in data.text
-    assert [row.scorer for row in found.rows] == ["trail"]
+    assert list(lines_of(found, "auc").index) == ["trail"]
 
 
 def test_split_is_that_for_evaluation(tmp_path):

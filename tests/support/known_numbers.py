@@ -35,8 +35,8 @@ later is more salient on all 99 films, and 29 % left out."""
 def found_in(comparison: Comparison) -> dict[str, float]:
     """The numbers of one set of labelled stories."""
     (summary,) = comparison.summaries
-    trail = comparison.row(summary.name, "trail")
-    found = {"stories": summary.stories, "AUC of later is more salient": trail.mean("auc")}
+    trail = comparison.line(summary.name, "trail")["mean"]
+    found = {"stories": summary.stories, "AUC of later is more salient": trail["auc"]}
     if summary.points_per_story:
         found["share of turning points left out"] = summary.left_out / (
             summary.stories * summary.points_per_story
@@ -44,7 +44,7 @@ def found_in(comparison: Comparison) -> dict[str, float]:
         return found
     assert summary.entropy is not None and summary.perplexity is not None
     found |= {"entropy of the labels (bits)": summary.entropy, "perplexity": summary.perplexity}
-    return found | {"Spearman of later is more salient": trail.mean("spearman")}
+    return found | {"Spearman of later is more salient": trail["spearman"]}
 
 
 def main() -> int:
