@@ -4,8 +4,6 @@ paid for twice."""
 from __future__ import annotations
 
 import json
-from collections import Counter
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -131,42 +129,22 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(command, tmp
     nine = '{"summary": "A fox found it.", "votes": [5, 4, 0]}'
 
     def stubborn(body, before):
-        if "Ada" in prompt_of(body):
-            return completion(nine)
-        if "He ran" in prompt_of(body):
-            return 400
-        return completion(model_answer(prompt_of(body), body["seed"]))
+        valid = model_answer(prompt_of(body), body["seed"])
+        return completion(nine if "Ada" in prompt_of(body) else valid)
 
-    shares = partial(command, model := Model(stubborn), "--style=shares", "--attempts")
-    with serving(model):
-        done = shares(2)
-        assert done.code == 1 and [row["id"] for row in read_rows(tmp_path / "o.jsonl")] == [7, "B"]
-        one, other = rejects = read_rows(tmp_path / "o.jsonl.rejects")
-        step = "shares, sentences 1 to 3"
-        assert (one["id"], one["answer"], one["step"]) == ("A", nine, step)
-        assert one["reason"] == "the votes add up to 9 instead of 10"
-        assert (other["step"], other["answer"]) == (step, None)
-        assert "Error code: 400" in other["reason"]
-        assert "2 rows; 2 stories rejected" in done.err and one["reason"] in done.err
+    with serving(Model(stubborn)) as model:
+        done = command(model, "--style=shares", "--attempts=2")
+        assert done.code == 1 and "3 rows; 1 story rejected" in done.err
+        (reject,) = read_rows(tmp_path / "o.jsonl.rejects")
+        step, reason = "shares, sentences 1 to 3", "the votes add up to 9 instead of 10"
+        assert [reject[name] for name in ("id", "step", "answer")] == ["A", step, nine]
+        assert reject["reason"] == reason and f"1 × {step}: {reason}" in done.err
         facts = (tmp_path / "o.facts.yaml").read_text()
-        assert f"2 were rejected (2 at {step})" in " ".join(facts.split())
-        # The rejected stories are the input of another run, and none is left if all have a row.
+        assert f"1 were rejected (1 at {step})" in " ".join(facts.split())
+        # The rejected stories are the input of another run.
         model.answer = Model().answer
-        assert shares(2, source="o.jsonl.rejects", out="more.jsonl").code == 0
-        made = [row["story"] for row in read_rows(tmp_path / "more.jsonl")]
-        assert made == [reject["story"] for reject in rejects]
-        assert shares(3).code == 0
-    assert len(read_rows(tmp_path / "o.jsonl")) == 4 and not (tmp_path / "o.jsonl.rejects").exists()
-
-
-def test_equal_stories_and_windows_share_their_requests(tmp_path):
-    stories = [LONG, {"id": 1, "sentences": LONG}, {"sentences": LONG, "windows": [6, 2, 4]}]
-    with serving(Model()) as model:
-        made = judge(model, tmp_path / "v.jsonl", stories, style="shares", windows=2)
-    # Windows of sentences 1 to 6, 7 to 12, 7 to 8 and 9 to 12.
-    assert len(model.bodies) == 4 and set(Counter(map(prompt_of, model.bodies)).values()) == {1}
-    assert made.rows[0]["votes"] == made.rows[1]["votes"]
-    assert made.rows[2]["votes"][:6] == made.rows[0]["votes"][:6]
+        more = command(model, "--style=shares", source="o.jsonl.rejects", out="more.jsonl")
+    assert more.code == 0 and read_rows(tmp_path / "more.jsonl")[0]["story"] == reject["story"]
 
 
 def test_command_writes_what_the_function_writes(command, tmp_path):

@@ -152,15 +152,13 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(make, tmp_pa
         ]
         description = facts_of(tmp_path).description
         assert "Of 6 stories 2 have a row and 4 were rejected (2 at " in description
-        # With another attempt each story gets another request, and the refused one is repeated,
-        # with and without the schema of the answer.
+        # With more attempts the refused request is repeated, with and without the schema of the
+        # answer; with another threshold, logged answers that are valid now are used.
         before = len(model.bodies)
         assert make(model, texts, "--attempts=3").code == 1
         assert len(model.bodies) - before == 3 + 2
         rejected = str(write_rows(tmp_path / "rejected.jsonl", rejects))
-        model.answer = Model().answer
-        # With another threshold, saved answers that are valid now are not requested again.
-        before = dict(model.asked)
+        model.answer, before = Model().answer, dict(model.asked)
         assert make(model, texts, "--attempts=4", "--distractor-overlap=0").code == 0
         assert not (tmp_path / "o.jsonl.rejects").exists()
         assert [row["story"] for row in read_rows(out)] == texts
@@ -171,18 +169,6 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(make, tmp_pa
     more = read_rows(tmp_path / "more.jsonl")
     assert [row["story"] for row in more] == [reject["story"] for reject in rejects]
     assert all(set(row) <= {"id", "story", *COLUMNS} for row in more)
-
-
-def test_equal_stories_share_their_requests(make, tmp_path):
-    texts = stories(2)
-    rows = [{"id": n, "story": texts[n % 2]} for n in range(3)]
-    with serving(Model()) as model:
-        assert make(model, rows, "--columns", "negative, twin").code == 0
-        assert len(model.bodies) == 6
-    made = read_rows(tmp_path / "o.jsonl")
-    assert [row["id"] for row in made] == [0, 1, 2]
-    assert made[0]["twin"] == made[2]["twin"] != made[1]["twin"]
-    assert list(made[0]) == ["id", "story", "twin", "negative"]
 
 
 def test_synopses(make, tmp_path):
@@ -267,13 +253,16 @@ def test_server_that_can_not_be_used_loses_no_rows(make, tmp_path):
     assert not (tmp_path / "o.jsonl.rejects").exists()
 
 
-def test_prompts_of_the_user(make, tmp_path):
+def test_prompts_and_columns_of_the_user(make, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "distract.txt").write_text("Sing of\n\n{{story}}", encoding="utf-8")
     with serving(Model()) as model:
-        more = ("--columns", "twin,negative", "--prompts", tmp_path / "mine")
-        assert make(model, stories(1), *more).code == 0
+        more = ("--columns", "negative, twin", "--prompts", tmp_path / "mine")
+        assert make(model, stories(1) * 2, *more).code == 0
+    assert len(model.bodies) == 3, "equal stories share their requests"
     assert prompt_of(model.bodies[2]) == f"Sing of\n\n{json.dumps(stories(1)[0], indent=1)}"
+    one, other = read_rows(tmp_path / "o.jsonl")
+    assert one == other and list(one) == ["story", "twin", "negative"]
     assert str(tmp_path) not in facts_of(tmp_path).source
 
 
