@@ -17,7 +17,7 @@ path = (
 (result,) = score_stories([path.read_text(encoding="utf-8")])
 
 print(
-    f"{len(result)} sentences in {len(result.windows)} windows; the four most salient by"
+    f"{len(result.sentences)} sentences in {len(result.windows)} windows; the four most salient by"
     f" {result.primary_operation}:"
 )
 for sentence in sorted(result.top(4), key=lambda sentence: sentence.index):

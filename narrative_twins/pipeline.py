@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from typing import Any, TypeAlias, Unpack
+from typing import Any, TypeAlias
 
 from transformers import Pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
@@ -18,15 +18,15 @@ from narrative_twins.encoder.loading import (
 )
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import score_stories
-from narrative_twins.salience.options import SCORING_OPTIONS, ScoringOptions, checked_options
-from narrative_twins.salience.result import PlainResult, StorySalience
+from narrative_twins.salience.options import SCORING_OPTIONS, ScoringOptions
+from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.story import Story, StoryError, check_stories, is_table, plain_row
 
 logger = logging.getLogger(__name__)
 
 TASK = "narrative-salience"
 
-Result: TypeAlias = PlainResult | None
+Result: TypeAlias = StorySalience | None
 
 _ENCODER_OPTIONS = [
     name
@@ -72,9 +72,9 @@ class SaliencePipeline(Pipeline):
       `ScoringOptions`;
     - `pooling`, `context_tokens`, `batch_tokens`, `attention` (not in a call): see `StoryEncoder`.
 
-    The result of one story (text, a mapping with `"sentences"` or `"text"`, a `Story`) is plain
-    data, see `StorySalience.to_dict`, with methods that show it, see `PlainResult`. For a list of
-    stories it is a list of results; for any other iterable (generator, dataset, column) an iterator
+    The result of one story (text, a mapping with `"sentences"` or `"text"`, a `Story`) is a
+    `StorySalience`: a mapping with methods that show it. For a list of stories it is a list of
+    results; for any other iterable (generator, dataset, column) an iterator
     that reads at most a batch ahead, and has a length if the iterable has one. With
     `on_error="skip"` the result of a bad story is None.
 
@@ -116,7 +116,7 @@ class SaliencePipeline(Pipeline):
         self._encoder = StoryEncoder(self.model, self.tokenizer, **self._encoder_options)
         return self._encoder
 
-    def __call__(self, inputs: Any, **options: Unpack[ScoringOptions]) -> Any:
+    def __call__(self, inputs: Any, **options: Any) -> Any:
         """Score one story, a list of stories or any other iterable of stories."""
         if not isinstance(inputs, (str, Mapping, Story)):
             inputs = plain_row(inputs)
@@ -136,15 +136,15 @@ class SaliencePipeline(Pipeline):
 
         if not isinstance(inputs, (list, tuple)):
             return CountedResults(start, len(inputs)) if isinstance(inputs, Sized) else start()
-        found = list(start())
-        lengths = {len(result["sentences"]) if result else 0 for result in found}
-        if len(found) > 1 and lengths == {1}:
+        results = list(start())
+        lengths = {len(result.sentences) if result else 0 for result in results}
+        if len(results) > 1 and lengths == {1}:
             logger.warning(
                 "each of the %d stories is one sentence; a list means several stories, so pass the"
                 ' sentences of one story as {"sentences": [...]}',
-                len(found),
+                len(results),
             )
-        return found
+        return results
 
     def __getstate__(self) -> dict[str, Any]:
         # The number of calls so far would give a used pipeline another fingerprint, and
@@ -181,7 +181,7 @@ class SaliencePipeline(Pipeline):
         for result in score_stories(stories, self.encoder, **options):
             yield from [None] * len(skipped)
             skipped.clear()
-            yield PlainResult.of(result)
+            yield result
         yield from [None] * len(skipped)
 
     def _sanitize_parameters(
@@ -196,8 +196,8 @@ class SaliencePipeline(Pipeline):
                     f" given to pipeline() as model_kwargs={{{name!r}: ...}}",
                 )
                 raise TypeError(f"unknown option {name!r}; {hint}")
-        checked = checked_options(options)
-        return {}, {name: value for name, value in checked.items() if name in options}, {}
+        checked = ScoringOptions(**options)
+        return {}, {name: getattr(checked, name) for name in options}, {}
 
     def preprocess(self, inputs: Any) -> dict[str, Any]:
         """Pass on a story unchanged: the engine parses it."""
@@ -208,9 +208,8 @@ class SaliencePipeline(Pipeline):
         return {"salience": list(score_stories([model_inputs["story"]], self.encoder, **options))}
 
     def postprocess(self, model_outputs: dict[str, list[StorySalience]]) -> Result:
-        """The result as plain data."""
-        results = model_outputs["salience"]
-        return PlainResult.of(results[0]) if results else None
+        """The result; None for a story that was skipped."""
+        return next(iter(model_outputs["salience"]), None)
 
 
 def register_pipeline() -> None:

@@ -43,7 +43,7 @@ LIBRARIES = {
     "huggingface_hub": "data encoder hub",
     "lxml": "stories",
     "markdown_it": "stories",
-    "matplotlib": "evaluation plots salience show",
+    "matplotlib": "evaluation plots salience",
     "mteb": "integrations",
     "faker": "making",
     "openai": "prompting",

@@ -142,7 +142,7 @@ def files(tmp_path_factory, bert_folder) -> Path:
         "labels": [{"story": story, "choices": [3, 3, 1]}] * 3,
         "works": [{"id": "W", "story": tellings[0], "twins": tellings[1:]}],
         "stories": [{"text": "Nadia ran. It rained."}],
-        "scores": [scored.to_dict()],
+        "scores": [scored.json()],
         "twins": [{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}],
     }
     for name, found in rows.items():

@@ -134,7 +134,7 @@ def make_salience(spec: SalienceSpec, workspace: Workspace) -> Output:
     values = {
         "run": spec.run,
         "stories": [
-            {**story.to_dict(), "turning_points": points[i]} for i, story in enumerate(results)
+            {**story.json(), "turning_points": points[i]} for i, story in enumerate(results)
         ],
     }
     return Output(spec.name, caption, values, table, plots, missing)

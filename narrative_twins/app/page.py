@@ -15,9 +15,9 @@ from markupsafe import Markup
 from narrative_twins.app.queue import METHODS, Job, ScoringQueue, Work, book_work, story_work
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades, shares
 from narrative_twins.salience.books.result import BookSalience
-from narrative_twins.salience.engine import format_duration
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import Approximation
+from narrative_twins.salience.progress import format_duration
 from narrative_twins.salience.result import StorySalience, precision, shown_score
 from narrative_twins.show.formats import FORMATS, book_formats, write_results
 from narrative_twins.show.pages import templates
@@ -105,13 +105,13 @@ class Page:
     def score_data(self, visitor: Visitor, **story: Any) -> Iterator[dict[str, Any]]:
         """Score a story for a program, see `story_work`: yields steps with `phase`, `share` and
         `seconds_left` (None until it can be estimated), and in the end the result as
-        `StorySalience.to_dict` has it. Raises `ValueError` with a sentence on what is wrong."""
+        `StorySalience.json` has it. Raises `ValueError` with a sentence on what is wrong."""
         job = self.queue.start(partial(story_work, **story), visitor.address)
         try:
             for _ in job.steps(self.pause):
                 step = {"phase": self._phase(job), "share": job.share}
                 yield step | {"seconds_left": self.queue.seconds_left(job)}
-            yield job.result.to_dict()
+            yield job.result.json()
         finally:
             # Also if the program has gone, or cancels the story.
             job.stop()
@@ -201,7 +201,7 @@ class Page:
         return parts | {
             "status": part("status", notes),
             "operation": {"choices": list(result.scores), "value": operation},
-            "k": {"maximum": max(2, len(result)), "value": k},
+            "k": {"maximum": max(2, len(result.sentences)), "value": k},
             **self.shade(token, operation, k),
         }
 
@@ -243,7 +243,7 @@ def shaded_text(result: StorySalience, operation: str) -> str:
 def salience_curve(result: StorySalience, operation: str) -> str:
     """The scores of a story as a curve in story order, with a vertical line at each window border,
     as HTML with SVG."""
-    scores, n = result.scores[operation], len(result)
+    scores, n = result.scores[operation], len(result.sentences)
     best, shown = scores.index(max(scores)), partial(shown_score, dtype=result.dtype)
     meaning = f", {OPERATIONS[operation].meaning}" if operation in OPERATIONS else ""
     caption = (

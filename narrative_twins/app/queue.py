@@ -17,9 +17,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.books.scoring import BookScorer, chapter_stories
-from narrative_twins.salience.engine import format_duration, score_stories
+from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import resolve_operations
 from narrative_twins.salience.options import Approximation
+from narrative_twins.salience.progress import format_duration
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.books.bounded import read_bounded
 from narrative_twins.stories.books.reading import BOOK_FORMATS, printable_name

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.engine import Progress
 from narrative_twins.salience.operations import Registry
+from narrative_twins.salience.progress import Progress
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.sentences import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories

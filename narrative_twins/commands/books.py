@@ -29,16 +29,20 @@ from narrative_twins.commands.options import (
     usage_errors,
     watch,
 )
-from narrative_twins.commands.outputs import JSON_LINES, Output, formats_of_books, output_options
+from narrative_twins.commands.outputs import (
+    JSON_LINES,
+    ResultOutput,
+    formats_of_books,
+    output_options,
+)
 from narrative_twins.commands.score import load_encoder, run_settings
-from narrative_twins.commands.stories import language_hint
-from narrative_twins.files import STDIN, AtomicFile, ResumableFile, digest
 from narrative_twins.salience.books.result import DEFAULT_SHARE, LEVELS, Row, read_book_salience
 from narrative_twins.salience.books.result import FORMATS as EXTRACT_FORMATS
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.salience.options import FAST
+from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.salience.result import PRIMARY_OPERATION
 from narrative_twins.stories.story import StoryError
+from narrative_twins.writing import STDIN, JsonlLog, check_writable, digest
 
 if TYPE_CHECKING:
     from narrative_twins.salience.books.scoring import BookScorer
@@ -46,7 +50,6 @@ if TYPE_CHECKING:
     from narrative_twins.stories.books.scenes import DividedChapter
 
 _LARGE = 1_000_000  # bytes of a file that may take seconds to read
-_START = 100_000  # characters from which the language is recognized
 _SAVED = (".json", ".jsonl")
 
 
@@ -73,36 +76,40 @@ def book(
     levels: list[str],
     scoring: dict[str, Any],
     loading: dict[str, Any],
-    output: Output,
+    output: ResultOutput,
     resume: bool,
     quiet: bool,
 ) -> int:
     """Read, score and write a book."""
     output.check([file], resume, is_book=True)
-    target = output.target()
     found, divided, scorer = _load(file, levels, scoring, loading, quiet)
     progress = watch(quiet)
     if output.format != JSON_LINES:
-        output.write(scorer.result(found, scorer.rows(found, divided, progress=progress)), target)
+        output.write(scorer.result(found, scorer.rows(found, divided, progress=progress)))
         return 0
-    settings = run_settings(scoring, loading, scorer.encoder) | {"levels": list(scorer.operations)}
+    settings = run_settings(ScoringOptions(**scoring), loading, scorer.encoder) | {
+        "levels": list(scorer.operations)
+    }
     chapters = [(heading, spans, sorted(marks)) for heading, spans, marks in found.chapters]
     settings["book"] = digest([found.title, found.text, chapters])
-    out = ResumableFile(output.out, settings, resume)
-    rows = out.rows()
-    done = [row for row in rows if "scenes" in row]  # the last line may be that of the book
-    is_complete = len(done) < len(rows)
+    if output.out == STDIN:
+        rows = list(scorer.rows(found, divided, progress=progress))
+        output.write_pieces(map(_line, [*rows, scorer.result(found, rows).book_row()]))
+        return 0
+    log = JsonlLog(f"{output.out}.part", settings, resume)
+    done = [row for row in log.rows if "scenes" in row]  # the last row may be of the book
 
     def written() -> Iterator[Row]:
         for number, row in enumerate(scorer.rows(found, divided, done, progress)):
             if number >= len(done):
-                out.write(output.encoded(_line(row)))
+                log.append(row)
             yield row
 
-    with on_interrupt(out=output.out), out:
+    with on_interrupt(f"results so far are in {log.path}; continue with --resume"), log:
         result = scorer.result(found, written())
-        if not is_complete:
-            out.write(output.encoded(_line(result.book_row())))
+        if len(done) == len(log.rows):
+            log.append(result.book_row())
+    log.complete(output.out)
     return 0
 
 
@@ -121,7 +128,7 @@ def _load(
     from narrative_twins.stories.books.scenes import divided_chapters
 
     with usage_errors():
-        level_operations(levels, scoring)  # type: ignore[arg-type]
+        level_operations(levels, dict(scoring))
     if shows_progress(quiet) and os.path.isfile(file) and os.path.getsize(file) > _LARGE:
         tell(f"reading {printable_name(file)}")
     try:
@@ -132,7 +139,6 @@ def _load(
         raise
     except ValueError as error:
         raise ValueError(f"{printable_name(file)}: {error}") from None
-    language_hint(loading["model"], file, found.text[:_START])
     return found, divided, BookScorer.of(load_encoder(loading), levels, **scoring)
 
 
@@ -201,7 +207,7 @@ def extract(
     if sum(length is not None for length in (share, sentences, words)) > 1:
         raise click.UsageError("--share, --sentences and --words all set the length; use one")
     form = output_format(out, form, EXTRACT_FORMATS)
-    target = AtomicFile(out)
+    check_writable(out)
     if file.lower().endswith(_SAVED):
         result = read_book_salience(file)
     else:
@@ -209,5 +215,5 @@ def extract(
         found, divided, scorer = _load(file, ["sentence"], chosen, loading, quiet)
         result = scorer.result(found, scorer.rows(found, divided, progress=watch(quiet)))
     piece = result.extract(sentences, operation, share=share, words=words).in_format(form)
-    Output(out, "extract").write_pieces([piece], target)
+    ResultOutput(out, "extract").write_pieces([piece])
     return 0

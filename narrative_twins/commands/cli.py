@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from narrative_twins.files import ResumeError, for_terminal
+from narrative_twins.writing import ResumeError, for_terminal
 
 INTERRUPTED = 130  # the exit code after Ctrl-C, as in shells
 _SPINS = "2000"
@@ -18,7 +18,6 @@ _SPINS = "2000"
 COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("score", "Score every sentence of stories."),
     "show": ("outputs", "Show saved scores in any format, without an encoder."),
-    "report": ("score", "Score stories, and write a folder of pages on them."),
     "book": ("books", "Score the chapters, scenes and sentences of a book."),
     "extract": ("books", "Extract the salient sentences of a book."),
     "corpus": ("corpus", "Score a corpus into a folder of Parquet files."),

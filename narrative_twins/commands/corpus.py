@@ -39,11 +39,11 @@ from narrative_twins.commands.stories import (
     read_inputs,
     story_options,
 )
-from narrative_twins.files import STDIN
-from narrative_twins.salience.options import FAST, checked_options
+from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.stories.books.reading import printable_name
 from narrative_twins.stories.reading import document_of, files_of, story_in_column
 from narrative_twins.stories.story import StoryError
+from narrative_twins.writing import STDIN
 
 _ROWS = 1000
 _HUB_PATH = re.compile(
@@ -56,10 +56,10 @@ _BUILDERS = {"parquet": "parquet", "csv": "csv"} | dict.fromkeys(
 
 def _job(text: str) -> tuple[int, int]:
     """The number and the count of jobs, such as 2/8."""
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise ValueError(f"{text!r} is not a job, such as 1/8 to 8/8")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 @command(
@@ -106,7 +106,7 @@ def corpus(
     sources = _Sources(files or [STDIN], form)
     check_output([*files, *sources.files], out)
     with usage_errors():
-        checked_options(scoring)
+        ScoringOptions(**scoring)
 
     from narrative_twins.corpora.run import score_corpus
     from narrative_twins.corpora.scorer import StoryScorer
@@ -147,15 +147,15 @@ def corpus(
         stories = plural(done.rows, "story", "stories")
         shards = plural(done.shards, "shard", "shards")
         tell(f"{stories} in {shards} in {out} ({'; '.join(notes)})")
-    return 1 if sources.problems or done.errors else 0
+    return 1 if done.errors else 0
 
 
 class _Sources:
     """The sources that files and patterns name, with their rows: each file once, by its first name.
-    Files that can't be read are reported, and counted as `problems`."""
+    A file that can't be read is a row with an error."""
 
     def __init__(self, paths: Sequence[str], form: StoryFormat) -> None:
-        self.form, self.problems = form, 0
+        self.form = form
         named: dict[str, str] = {}
         for path in paths:
             matching = [] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
@@ -170,22 +170,17 @@ class _Sources:
         for file in self.files:
             if self.form.input_format == "auto" and is_on_hub(file):
                 for name, rows in _on_hub(file).items():
-                    yield name, map(self._chosen, rows)
+                    yield name, map(self._story, rows)
             else:
                 yield "standard input" if file == STDIN else printable_name(file), self._rows(file)
 
     def _rows(self, file: str) -> Iterator[Any]:
         for name, content, problem in read_inputs([file], self.form):
             if problem is not None and name in (printable_name(file), "standard input"):
-                # Of the file as a whole: it may be readable next time, so this is not recorded.
-                self.problems += 1
                 tell(f"{name}: {problem}")
-            elif problem is not None:
-                yield StoryError(problem)
-            else:
-                yield content
+            yield content if problem is None else StoryError(problem)
 
-    def _chosen(self, row: Any) -> Any:
+    def _story(self, row: Any) -> Any:
         _, content, problem = document_of("", story_in_column, row, self.form.column)
         return content if problem is None else StoryError(problem)
 

@@ -24,8 +24,8 @@ from narrative_twins.commands.options import (
     shows_progress,
     watch,
 )
-from narrative_twins.files import for_terminal
 from narrative_twins.prompting.chat import Server
+from narrative_twins.writing import for_terminal
 
 
 def _baselines() -> Iterable[str]:

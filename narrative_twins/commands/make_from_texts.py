@@ -107,7 +107,7 @@ def make_align(
     limits = max_similarity or MAX_SIMILARITY
     filters = Filters(windows, min_sentences, max_difference, min_window, limits)
     logging.disable_progress_bar()
-    with on_interrupt(out=out):
+    with on_interrupt("continue with --resume"):
         embed = SentenceEmbedder(encoder, device, pooling)
         progress = shows_progress(quiet)
         counts = make_long_twins(
@@ -148,7 +148,7 @@ def make_entities(rows: str, out: str, quiet: bool, **options: Any) -> int:
 
     from narrative_twins.making.entities import replace_entities
 
-    with on_interrupt(out=out):
+    with on_interrupt("continue with --resume"):
         changed = replace_entities(
             rows, out, progress=shows_progress(quiet), report=tell, **options
         )

@@ -19,7 +19,7 @@ import click
 from tqdm import tqdm
 
 from narrative_twins.extras import check_extra
-from narrative_twins.files import STDIN, for_terminal, part_path, paths_written
+from narrative_twins.writing import STDIN, for_terminal
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -275,7 +275,7 @@ def watch(quiet: bool, factor: float = 1.0) -> Any:
     """The option `progress` of commands: a progress bar in a terminal, and an estimate with advice
     if exact scoring takes long; nothing if the user wants none. `factor` is how many times as much
     is scored as the progress is of."""
-    from narrative_twins.salience.engine import Watch, format_duration
+    from narrative_twins.salience.progress import Watch, format_duration
 
     def advise(exact: float, one_pass: float) -> None:
         exact, one_pass = exact * factor, one_pass * factor
@@ -307,14 +307,11 @@ def usage_errors() -> Iterator[None]:
 
 
 @contextmanager
-def on_interrupt(hint: str = "", *, out: str = "") -> Iterator[None]:
-    """After Ctrl-C in the block, the command ends with a hint on how to continue: this one, or
-    where the results so far of a run that writes `out` are, if there are any."""
+def on_interrupt(hint: str) -> Iterator[None]:
+    """After Ctrl-C in the block, the command ends with a hint on how to continue."""
     try:
         yield
     except KeyboardInterrupt:
-        if out and os.path.exists(part := part_path(out)):
-            hint = f"results so far are in {part}; continue with --resume"
         raise KeyboardInterrupt(hint) from None
 
 
@@ -329,14 +326,10 @@ def check_output(files: Iterable[str], out: str) -> None:
     read, or from which a file is read."""
     if out == STDIN:
         return
-    path, written = os.path.realpath(out), paths_written(out)
-    files = list(files) or [STDIN]
-    redirected = [os.stat(file) for file in written if os.path.isfile(file)]
-    if STDIN in files and any(os.path.samestat(file, os.fstat(0)) for file in redirected):
-        raise click.UsageError(f"standard input is read, and would be overwritten by --out {out}")
+    path = os.path.realpath(out)
     for file in files:
         read = os.path.realpath(file)
-        if any(read == other or read.startswith(os.path.join(other, "")) for other in written):
+        if read == path or read.startswith(os.path.join(path, "")):
             raise click.UsageError(f"{file} is read, and would be overwritten by --out {out}")
         if os.path.isdir(read) and path.startswith(os.path.join(read, "")):
             raise click.UsageError(f"--out {out} is in {file}, which is read")

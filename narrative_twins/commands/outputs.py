@@ -3,7 +3,6 @@ encoder is needed here."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,28 +22,24 @@ from narrative_twins.commands.options import (
     option,
     option_group,
     output_format,
-    plural,
-    tell,
     valued,
 )
-from narrative_twins.files import STDIN, AtomicFile, for_terminal
 from narrative_twins.salience.books.result import BookSalience, is_book_salience, read_book_salience
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import FORMATS, book_formats, read_results, write_results
-from narrative_twins.show.report import INDEX, Report
 from narrative_twins.show.terminal import in_encoding
+from narrative_twins.writing import STDIN, atomic_write, check_writable, for_terminal
 
-REPORT = "report"
 JSON_LINES = "jsonl"
 
 
 @dataclass
-class Output:
+class ResultOutput:
     """Where results are written, and how.
 
     Attributes:
         out: the file, or `-` for standard output.
-        format: the name of the format; None for that of the suffix of the file, until `check`.
+        format: the name of the format; None, until `check`, to choose it by the suffix of the file.
         top: show this many sentences of each story.
         share: in place of `top`, the share of the sentences in an extract.
     """
@@ -56,15 +51,8 @@ class Output:
 
     def check(self, files: Sequence[str], resume: bool = False, is_book: bool = False) -> None:
         """Set the format. Raises a `UsageError` if the options contradict each other or the
-        input."""
-        if self.format == REPORT and self.out == STDIN:
-            raise click.UsageError("a report is a folder; name one with --out")
+        input, and an `OSError` if the file can't be written."""
         suffixes = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
-        if self.format == REPORT and os.path.splitext(self.out)[1].lower() in suffixes:
-            raise click.UsageError(
-                f"a report is a folder, and {self.out!r} is the name of a file; name a folder with"
-                " --out, or write one file with `score` or `show`"
-            )
         self.format = output_format(self.out, self.format, suffixes)
         if is_book and self.format not in formats_of_books():
             raise click.UsageError(
@@ -80,47 +68,29 @@ class Output:
         if resume and not self.is_resumable:
             raise click.UsageError("--resume needs --format jsonl and --out FILE")
         check_output(files, self.out)
-        if self.format == REPORT:
-            return
-        known = FORMATS[self.format]
-        is_page = known.binary or known.media_type == "text/html"
+        form = FORMATS[self.format]
+        is_page = form.binary or form.media_type == "text/html"
         if is_page and self.out == STDIN and sys.stdout.isatty():
             raise click.UsageError(f"--format {self.format} needs --out FILE in a terminal")
-        known.check()
+        form.check()
+        check_writable(self.out)
 
     @property
     def is_resumable(self) -> bool:
         """Whether an interrupted run can be resumed."""
         return self.format == JSON_LINES and self.out != STDIN
 
-    def target(self) -> AtomicFile | Report:
-        """The file or the report that is written. Raises an `OSError` if it can't be written."""
-        return Report(self.out, self.top) if self.format == REPORT else AtomicFile(self.out)
-
-    def write(
-        self,
-        results: Iterable[StorySalience] | BookSalience,
-        target: AtomicFile | Report,
-        left_out: Callable[[], int] = lambda: 0,
-    ) -> None:
-        """Write results of stories or of a book, piece by piece. At the end, `left_out` is the
-        number of stories that could not be scored, which a report says."""
-        if isinstance(target, Report):
-            assert not isinstance(results, BookSalience)
-            if target.no_curves is not None:
-                tell(f"pages will have no curves: {target.no_curves}")
-            count = target.write(results, left_out)
-            has = plural(count, "story", "stories")
-            tell(f"{os.path.join(target.path, INDEX)} has {has}")
-            return
+    def write(self, results: Iterable[StorySalience] | BookSalience) -> None:
+        """Write results of stories or of a book, piece by piece."""
         # A terminal has its own width and colours.
         console = Console() if self.out == STDIN and sys.stdout.isatty() else None
-        pieces = write_results(results, self.format or "text", self.top, console, self.share)
-        self.write_pieces(pieces, target)
+        self.write_pieces(
+            write_results(results, self.format or "text", self.top, console, self.share)
+        )
 
-    def write_pieces(self, pieces: Iterable[str | bytes], file: AtomicFile) -> None:
-        """Write pieces of the output to a file, all or none."""
-        with file:
+    def write_pieces(self, pieces: Iterable[str | bytes]) -> None:
+        """Write pieces of the output, all or none."""
+        with atomic_write(self.out) as file:
             for piece in pieces:
                 file.write(self.encoded(piece))
 
@@ -174,18 +144,17 @@ def output_options(
     }
     if is_book:
         del options["share"]
-    return option_group("output", "Output", options, Output)
+    return option_group("output", "Output", options, ResultOutput)
 
 
 @command(
-    "Show saved scores: what score wrote as jsonl or json, the folder of a report, and what"
-    " book wrote as json or jsonl; - or no FILE is standard input, as JSON Lines. Nothing is"
-    " scored, and no encoder is loaded."
+    "Show saved scores: what score wrote as jsonl or json, and what book wrote as json or jsonl; -"
+    " or no FILE is standard input, as JSON Lines. Nothing is scored, and no encoder is loaded."
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@output_options(lambda: [*FORMATS, REPORT])
+@output_options()
 @option("--operations", metavar="A,B", help="Show only these (default: all).")
-def show(files: Sequence[str], output: Output, operations: str | None) -> int:
+def show(files: Sequence[str], output: ResultOutput, operations: str | None) -> int:
     """Read, write."""
     check_input(files)
     is_book = any(map(is_book_salience, files))
@@ -195,14 +164,14 @@ def show(files: Sequence[str], output: Output, operations: str | None) -> int:
         raise click.UsageError("--operations does not apply to a book; choose them in book")
     output.check(files, is_book=is_book)
     if is_book:
-        output.write(read_book_salience(files[0]), output.target())
+        output.write(read_book_salience(files[0]))
         return 0
     names = operations.split(",") if operations else None
     results = _alike(read_results(files or [STDIN]), names)
     first = next(results, None)
     if first is None:
         raise ValueError("there are no scores in the input")
-    output.write(chain([first], results), output.target())
+    output.write(chain([first], results))
     return 0
 
 

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from narrative_twins.commands.options import Choices, option_group, tell, valued
-from narrative_twins.files import STDIN, ResumeError
 from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.stories.books.bounded import limited_memory
 from narrative_twins.stories.books.plain import is_of_gutenberg
 from narrative_twins.stories.books.reading import BOOK_FORMATS, format_of, printable_name
-from narrative_twins.stories.language import is_foreign
 from narrative_twins.stories.reading import (
     STORY_SUFFIXES,
     Document,
@@ -33,9 +31,11 @@ from narrative_twins.stories.reading import (
 )
 from narrative_twins.stories.sentences import SPLITTERS, Splitter
 from narrative_twins.stories.story import Story, StoryError
+from narrative_twins.writing import STDIN, ResumeError
 
 if TYPE_CHECKING:
     from narrative_twins.encoder.story_encoder import StoryEncoder
+    from narrative_twins.salience.options import ScoringOptions
 
 SUFFIXES = (*STORY_SUFFIXES, ".parquet")
 
@@ -43,13 +43,6 @@ _GUTENBERG = (
     "seems to be a book of Project Gutenberg; its header and licence are scored like sentences of"
     " the story, unless it is read as a book: narrative-twins book FILE"
 )
-_NOT_ENGLISH = (
-    "seems not to be in English, for which the default encoder and the sentence splitter are made;"
-    " score it by a multilingual encoder, such as --model"
-    " sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2, and check the sentences, or give"
-    " them as lines with --split lines"
-)
-
 _LIMITED = BOOK_FORMATS.keys() - {"text"}
 """Formats whose files may need many times their size to be read."""
 
@@ -105,20 +98,6 @@ story_options = option_group(
 )
 
 
-def language_hint(model: str | None, name: str, text: str) -> bool:
-    """Tell the user if a text is not in English, and whether it is not. Who chose an encoder has
-    chosen its languages."""
-    if foreign := model is None and is_foreign(text):
-        tell(f"{name}: {_NOT_ENGLISH}")
-    return foreign
-
-
-def _book_hint(model: str | None, name: str, text: str) -> bool:
-    if is_book := is_of_gutenberg(text):
-        tell(f"{name}: {_GUTENBERG}")
-    return is_book
-
-
 class StoryInput:
     """The stories of some files, without those that an interrupted run has scored.
 
@@ -130,7 +109,6 @@ class StoryInput:
         scoring: the options of scoring, of which `windows` and `splitter` are used here.
         done: digests of the stories that are scored already, in the order of the input; see
             `story_digest`.
-        model: the encoder that the user has named.
 
     Attributes:
         problems: how many stories could not be scored so far.
@@ -140,12 +118,11 @@ class StoryInput:
         self,
         files: Sequence[str],
         form: StoryFormat,
-        scoring: Mapping[str, Any],
+        scoring: ScoringOptions,
         done: Iterable[str] = (),
-        model: str | None = None,
     ) -> None:
-        self.files, self.form, self.model = list(files) or [STDIN], form, model
-        self.windows, self.splitter = scoring["windows"], form.splitter(scoring["splitter"])
+        self.files, self.form = list(files) or [STDIN], form
+        self.windows, self.splitter = scoring.windows, form.splitter(scoring.splitter)
         self.done, self.problems = deque(done), 0
         # Of stories that are being scored: the name and the number in the input, and whether
         # stories that were scored earlier come after it.
@@ -156,7 +133,7 @@ class StoryInput:
 
     def __iter__(self) -> Iterator[Story | StoryError]:
         yielded, number = 0, -1
-        hints = [language_hint, _book_hint]  # each is given once
+        is_told = False
         for number, (name, content, problem) in enumerate(read_inputs(self.files, self.form)):
             story: Story | StoryError
             source = StoryError(problem) if problem else content
@@ -165,7 +142,9 @@ class StoryInput:
             except StoryError as error:
                 story = error
             else:
-                hints = [hint for hint in hints if not hint(self.model, name, parsed.text)]
+                if not is_told and is_of_gutenberg(parsed.text):
+                    is_told = True
+                    tell(f"{name}: {_GUTENBERG}")
                 digest = story_digest(parsed.id, parsed.sentences, parsed.windows)
                 if self.done and self.done[0] == digest:
                     self.done.popleft()
@@ -181,7 +160,7 @@ class StoryInput:
         if number < 0:
             tell("there is no story in the input")
 
-    def results(self, encoder: StoryEncoder, options: Mapping[str, Any]) -> Iterator[StorySalience]:
+    def results(self, encoder: StoryEncoder, options: ScoringOptions) -> Iterator[StorySalience]:
         """Score the stories, lazily; those that can't be scored are reported and skipped. Results
         have the index of their story in the whole input. Raises `ResumeError` if a story was not
         scored by the earlier run, but comes before stories that were."""
@@ -192,10 +171,10 @@ class StoryInput:
             tell(f"{self._positions.pop(error.index or 0)[0]}: {error.problem}")
 
         # The engine, which could warn, does not know the file and the line of a story.
-        warns = options["on_truncation"] == "warn"
-        chosen: Any = {**options, "on_error": report}
-        chosen["on_truncation"] = "ignore" if warns else options["on_truncation"]
-        for result in score_stories(self, encoder, **chosen):
+        warns = options.on_truncation == "warn"
+        on_truncation: Any = "ignore" if warns else options.on_truncation
+        options = replace(options, on_error=report, on_truncation=on_truncation)
+        for result in score_stories(self, encoder, options):
             name, number, before_scored = self._positions.pop(result.index)
             if before_scored:
                 raise ResumeError(f"can't resume: {name} is new; use the same input")

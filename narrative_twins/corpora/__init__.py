@@ -1,7 +1,5 @@
 """Corpora of millions of stories: a callable that scores batches of rows, and runs that write
-shards of Parquet.
-
-Nothing here imports torch: the encoder is loaded when the first batch is scored."""
+shards of Parquet."""
 
 from narrative_twins.extras import check_extra as _check_extra
 

@@ -4,16 +4,16 @@ large data share."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import pyarrow
 
 from narrative_twins.encoder.loading import encoder_settings, no_progress_bars
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import check_pooling, score_stories
-from narrative_twins.salience.operations import resolve_operations
-from narrative_twins.salience.options import FAST, ScoringOptions, checked_options, score_settings
+from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.stories.story import StoryError
 
 COLUMNS = {
@@ -28,8 +28,8 @@ COLUMNS = {
     "dtype": "the precision in which the encoder was run",
     "error": "why the story was not scored; the others are null then",
 }
-"""The columns that scoring adds to a row, with their meaning; all but the last are those of
-`StorySalience.to_dict`."""
+"""The columns that scoring adds to a row, with their meaning; all but the last are
+keys of `StorySalience`."""
 
 
 class StoryScorer:
@@ -65,15 +65,14 @@ class StoryScorer:
         *,
         column: str | None = None,
         loading: Mapping[str, Any] | None = None,
-        **options: Unpack[ScoringOptions],
+        **options: Any,
     ) -> None:
         self.column = column
         self._name: Any = encoder
         self._loading = dict(loading or {})
-        self._options = checked_options({**FAST, "on_truncation": "ignore", **options})
-        self.operations = resolve_operations(self._options["operations"])
-        self._given = encoder if isinstance(encoder, StoryEncoder) else None
-        self._encoder = self._given
+        self.options = ScoringOptions(**{**FAST, "on_truncation": "ignore", **options})
+        self._kept = encoder if isinstance(encoder, StoryEncoder) else None
+        self._encoder = self._kept
 
     @property
     def encoder(self) -> StoryEncoder:
@@ -82,12 +81,12 @@ class StoryScorer:
         if self._encoder is None:
             with no_progress_bars():
                 self._encoder = StoryEncoder.from_pretrained(self._name, **self._loading)
-        check_pooling(self._encoder, self._options)
+        check_pooling(self._encoder, self.options)
         return self._encoder
 
     def unload(self) -> None:
         """Forget an encoder that was loaded, to load it again when it is needed."""
-        self._encoder = self._given
+        self._encoder = self._kept
 
     def start(self, number: int) -> Callable[[Iterable[Any]], pyarrow.Table]:
         """In the process with a number: move the encoder to the accelerator of that number, if
@@ -96,15 +95,15 @@ class StoryScorer:
         return self.table
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_encoder": self._given}
+        return {**self.__dict__, "_encoder": self._kept}
 
     @property
     def settings(self) -> dict[str, Any]:
         """All that the scores depend on, as JSON data by name. Loads the encoder."""
         name = self._name
-        if self._given is not None:
-            name = str(self._given.model.name_or_path) or "in memory"
-        settings = encoder_settings(name, self.encoder) | score_settings(self._options)
+        if self._kept is not None:
+            name = str(self._kept.model.name_or_path) or "in memory"
+        settings = encoder_settings(name, self.encoder) | self.options.settings()
         return settings | {"column": self.column}
 
     @property
@@ -113,7 +112,8 @@ class StoryScorer:
         text, number = pyarrow.string(), pyarrow.int64()
         pairs = pyarrow.list_(pyarrow.list_(number))
         scores = [
-            (operation.name, pyarrow.list_(pyarrow.float64())) for operation in self.operations
+            (operation.name, pyarrow.list_(pyarrow.float64()))
+            for operation in self.options.operations
         ]
         types = {
             "sentences": pyarrow.list_(text),
@@ -147,8 +147,8 @@ class StoryScorer:
                 dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
             ]
         if not is_table:
-            found = self.rows(stories)
-            return columns | {name: [row[name] for row in found] for name in COLUMNS}
+            rows = self.rows(stories)
+            return columns | {name: [row[name] for row in rows] for name in COLUMNS}
         scored = self.table(stories)
         new = {name: scored.column(name) for name in COLUMNS}
         return pyarrow.table({name: batch.column(name) for name in batch.column_names} | new)
@@ -165,13 +165,11 @@ class StoryScorer:
                 can't be read.
         """
         stories = list(stories)
-        found: list[dict[str, Any]] = [dict.fromkeys(COLUMNS) for _ in stories]
+        rows: list[dict[str, Any]] = [dict.fromkeys(COLUMNS) for _ in stories]
 
         def failed(error: StoryError) -> None:
-            found[error.index or 0]["error"] = error.problem
+            rows[error.index or 0]["error"] = error.problem
 
-        options: ScoringOptions = {**self._options, "on_error": failed}
-        for result in score_stories(stories, self.encoder, **options):
-            data = result.to_dict()
-            found[result.index] |= {name: data[name] for name in COLUMNS if name in data}
-        return found
+        for result in score_stories(stories, self.encoder, replace(self.options, on_error=failed)):
+            rows[result.index] |= {name: result[name] for name in COLUMNS if name in result}
+        return rows

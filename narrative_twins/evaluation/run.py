@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import pandas as pd
 
@@ -27,7 +27,7 @@ from narrative_twins.evaluation.scorers import (
     encoder_runs,
     saved_runs,
 )
-from narrative_twins.salience.options import ScoringOptions, checked_options
+from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.writing import atomic_write
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def evaluate(
     sentence_encoder: Any = None,
     loading: Mapping[str, Any] | None = None,
     report: Callable[[str], None] = lambda message: None,
-    **options: Unpack[ScoringOptions],
+    **options: Any,
 ) -> Comparison:
     """Compare encoders, each with all operations, and baselines with human labels.
 
@@ -97,7 +97,7 @@ def evaluate(
     folder = None if out is None else Path(out)
     scores_folder = folder and folder / "scores"
     loading, progress = loading or {}, options.get("progress", False)
-    checked_options(options)
+    ScoringOptions(**options)  # an invalid one is refused now
     scorers = [
         *(
             Scorer(

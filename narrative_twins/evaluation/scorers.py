@@ -19,7 +19,7 @@ from narrative_twins.prompting.chat import Server
 from narrative_twins.prompting.prompted import prompted_salience
 from narrative_twins.prompting.styles import STYLES
 from narrative_twins.salience.engine import score_stories
-from narrative_twins.salience.options import checked_options, score_settings
+from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.result import StorySalience, saved_scores
 from narrative_twins.stories.reading import stories_in
 from narrative_twins.stories.story import Story
@@ -110,14 +110,14 @@ def encoder_runs(
         scoring: options of `score_stories`, such as `operations`.
     """
     loading = loading or {}
-    options: Any = checked_options({"on_truncation": "ignore", **scoring})
-    settings = {**score_settings(options), "precision": str(loading.get("dtype", "auto"))}
+    options = ScoringOptions(**{"on_truncation": "ignore", **scoring})
+    settings = {**options.settings(), "precision": str(loading.get("dtype", "auto"))}
     for encoder in encoders:
         run = "default" if encoder is None else None
         if not isinstance(encoder, StoryEncoder):
             encoder = StoryEncoder.from_pretrained(encoder, **loading)
         run = run or str(encoder.model.name_or_path)
-        score = partial(score_stories, encoder=encoder, **options)
+        score = partial(score_stories, encoder=encoder, options=options)
         yield _scores(run, data, score, folder, name, settings | _settings_of(encoder))
 
 
@@ -190,7 +190,7 @@ def _scores(
     is not computed again, and an interrupted run is resumed from its log."""
     rows: list[dict[str, Any]] = []
     if folder is None:
-        rows += (result.to_dict() for result in score(data.stories))
+        rows += (result.json() for result in score(data.stories))
     else:
         settings = {"stories": data.digest, **(settings or {})}
         words = [re.sub(r"[^\w.-]+", "_", word) for word in (data.name, name)]
@@ -202,7 +202,7 @@ def _scores(
             with JsonlLog(path.with_suffix(".log"), settings) as log:
                 rows += log.rows
                 for result in score(data.stories[len(rows) :]):
-                    rows.append(result.to_dict())
+                    rows.append(result.json())
                     log.append(rows[-1])
             log.complete(path)
     return Scores(

@@ -104,14 +104,14 @@ class SalienceComponent(Pipe):
     """
 
     def __init__(self, *, attribute: str = ATTRIBUTE, **settings: Any) -> None:
-        from narrative_twins.salience.options import checked_options
+        from narrative_twins.salience.options import ScoringOptions
 
         self.settings: dict[str, Any] = {"attribute": attribute, **settings}
         self._encoder: Optional[StoryEncoder] = None
         self._options = {
             name: value for name, value in settings.items() if name not in _ENCODER_SETTINGS
         }
-        checked_options(self._options)
+        ScoringOptions(**self._options)  # an invalid one is refused now
         register_extensions(attribute)
 
     @property
@@ -170,7 +170,7 @@ class SalienceComponent(Pipe):
             **self._options,
         )
         for result in results:
-            _store(self.settings["attribute"], docs[indices[result.index]], result.to_dict())
+            _store(self.settings["attribute"], docs[indices[result.index]], result.json())
         return errors
 
 
@@ -197,7 +197,7 @@ def _place(attribute: str, start: int, end: int) -> tuple[str, str, int, int]:
 
 
 def _store(attribute: str, doc: Doc, result: Optional[dict[str, Any]]) -> None:
-    """Store a result, as from `StorySalience.to_dict`, in place of others; the setter of
+    """Store a result, as from `StorySalience.json`, in place of others; the setter of
     `doc._.salience_data`, which `Doc.from_json` calls."""
     user_data: dict[Any, Any] = doc.user_data
     for start, end, _ in _stored(attribute, doc):
@@ -258,7 +258,7 @@ def _salience_of_doc(attribute: str, doc: Doc) -> "Optional[StorySalience]":
 def _data_of_doc(attribute: str, doc: Doc) -> Optional[dict[str, Any]]:
     """The getter of `doc._.salience_data`."""
     result = _salience_of_doc(attribute, doc)
-    return None if result is None else result.to_dict()
+    return None if result is None else result.json()
 
 
 def _scores_of_span(attribute: str, span: Span) -> Optional[dict[str, float]]:

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narrative_twins.files import AtomicFile
+from narrative_twins.writing import atomic_write, check_writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -131,14 +131,14 @@ def check_figure(path: str | os.PathLike[str] | None) -> None:
         raise ValueError(
             f"{os.fspath(path)!r} is not a PNG or SVG file; use a name that ends in .png or .svg"
         )
-    AtomicFile(os.fspath(path))
+    check_writable(path)
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write a figure to a file, completely or not at all; the suffix selects PNG or SVG. Raises
     errors as `check_figure`."""
     check_figure(path)
-    with AtomicFile(os.fspath(path)) as file:
+    with atomic_write(path) as file:
         file.write(render(figure, Path(path).suffix.lower()[1:]))
 
 

@@ -12,9 +12,7 @@ from .options import SCORING_OPTIONS as SCORING_OPTIONS
 from .options import Approximation as Approximation
 from .options import OnError as OnError
 from .options import OnTruncation as OnTruncation
-from .options import Option as Option
 from .options import ScoringOptions as ScoringOptions
 from .result import Extract as Extract
-from .result import PlainResult as PlainResult
 from .result import SalientSentence as SalientSentence
 from .result import StorySalience as StorySalience

@@ -46,10 +46,10 @@ class Registry(dict[str, Item], Generic[Item]):
         defined again, as in a notebook, replaces itself; a different class with the same name
         raises a `ValueError`."""
         item: Any = subclass()
-        known = self.get(item.name)
-        if known is not None and type(known).__qualname__ != subclass.__qualname__:
+        earlier = self.get(item.name)
+        if earlier is not None and type(earlier).__qualname__ != subclass.__qualname__:
             raise ValueError(
-                f"{self.noun} {item.name!r} exists already ({type(known).__qualname__})"
+                f"{self.noun} {item.name!r} exists already ({type(earlier).__qualname__})"
             )
         self[item.name] = item
 
@@ -59,30 +59,30 @@ class Registry(dict[str, Item], Generic[Item]):
 
         Raises:
             TypeError: an item is neither a name nor an instance.
-            ValueError: a name is unknown, nothing is given, or two different instances have the
+            ValueError: a name is unknown, no name is passed, or two different instances have the
                 same name.
         """
-        given: Iterable[Any] = self.values() if items is None else [items]
+        named: Iterable[Any] = self.values() if items is None else [items]
         if isinstance(items, Iterable) and not isinstance(items, (str, self.base)):
-            given = items
-        chosen: dict[str, Item] = {}
-        for item in given:
+            named = items
+        resolved: dict[str, Item] = {}
+        for item in named:
             if isinstance(item, str):
                 if item not in self:
                     close = get_close_matches(item, self, n=1)
                     hint = f"; did you mean {close[0]!r}?" if close else ""
-                    known = ", ".join(self)
-                    raise ValueError(f"unknown {self.noun} {item!r}; choose from {known}{hint}")
+                    names = ", ".join(self)
+                    raise ValueError(f"unknown {self.noun} {item!r}; choose from {names}{hint}")
                 item = self[item]
             if not isinstance(item, self.base):
                 raise TypeError(
                     f"{self.kind} is a name or `{self.base.__name__}`, not {item!r:.60}"
                 )
-            if chosen.setdefault(item.name, item) is not item:
+            if resolved.setdefault(item.name, item) is not item:
                 raise ValueError(f"two different instances have the name {item.name!r}")
-        if not chosen:
+        if not resolved:
             raise ValueError(f"no {self.noun} given; choose from {', '.join(self)}")
-        return list(chosen.values())
+        return list(resolved.values())
 
 
 class Operation(ABC):
@@ -173,10 +173,10 @@ def resolve_operations(
     """
     if operations is None and one_pass:
         operations = [operation for operation in OPERATIONS.values() if operation.has_one_pass]
-    chosen = OPERATIONS.resolve(operations)
-    for operation in chosen:
+    resolved = OPERATIONS.resolve(operations)
+    for operation in resolved:
         if one_pass and not operation.has_one_pass:
-            supported = ", ".join(name for name, known in OPERATIONS.items() if known.has_one_pass)
+            supported = ", ".join(each.name for each in OPERATIONS.values() if each.has_one_pass)
             raise ValueError(
                 f"{operation.name} has no one-pass form; choose from {supported}, or {EXACTLY}"
             )
@@ -186,11 +186,11 @@ def resolve_operations(
                 f"max_shifts={max_shifts} has no effect with approximate='one-pass'; leave it out,"
                 f" or {EXACTLY}"
             )
-        chosen = [
+        resolved = [
             Shifting(max_shifts) if type(operation) is Shifting else operation
-            for operation in chosen
+            for operation in resolved
         ]
-    return chosen
+    return resolved
 
 
 def comparisons(names: Iterable[str]) -> list[str]:

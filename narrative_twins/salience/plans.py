@@ -68,12 +68,12 @@ class Plan:
             check_finite(vectors[indices])
             if self.one_pass:
                 sums = pooled_sums(self.variants, vectors)
-                found = operation.one_pass(
+                scores = operation.one_pass(
                     sums[: self.window.size], sums[self.window.size :].sum(axis=0)
                 )
             else:
-                found = operation.scores(self.window, vectors[indices])
-            yield operation.name, checked_scores(operation, found, self.window.size)
+                scores = operation.scores(self.window, vectors[indices])
+            yield operation.name, checked_scores(operation, scores, self.window.size)
 
 
 def pooled_sums(
@@ -90,10 +90,10 @@ def check_finite(vectors: NDArray[np.floating[Any]]) -> None:
         raise StoryError("the encoder's states are not finite; load it with dtype='float32'")
 
 
-def checked_scores(operation: Operation, found: Any, count: int) -> NDArray[np.float64]:
+def checked_scores(operation: Operation, returned: Any, count: int) -> NDArray[np.float64]:
     """What an operation returned, if it is one finite score for each of `count` sentences;
     otherwise a `ValueError`."""
-    scores = np.asarray(found, np.float64)
+    scores = np.asarray(returned, np.float64)
     if scores.shape != (count,) or not np.isfinite(scores).all():
         raise ValueError(
             f"operation {operation.name!r} must return one finite score for each of {count}"
@@ -156,10 +156,10 @@ def one_pass_plans(
             parts, others = tokens.sentence_chunks(text, special)
             read += [(text, chunks) for chunks in parts]
             rest += [chunk for chunks in others for chunk in chunks]
-        own = read[: hi - lo]
+        inside = read[: hi - lo]
         del read[: hi - lo]
-        texts = [text for text, _ in own]
-        variants = [chunks for _, chunks in own] + ([rest] if rest else [])
+        texts = [text for text, _ in inside]
+        variants = [chunks for _, chunks in inside] + ([rest] if rest else [])
         indices = list(range(len(variants)))
         yield Plan(
             Window(texts[0].start, lo, hi, texts[-1].stop),

@@ -6,8 +6,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +28,8 @@ PRIMARY_OPERATION = "summarization"
 
 _DECIMALS = 3
 _HOLD = {"bfloat16": 2, "float16": 3}
-"""How many decimals of scores in a dtype are those of float32, give or take one in the last; of the
-others at least as many as are shown, `_DECIMALS`."""
+"""How many decimals of scores in a dtype agree with float32, give or take one in the last; in the
+other dtypes at least as many as are shown, `_DECIMALS`."""
 LARGEST = 1e30
 """The largest saved score, with which shades and figures can be computed."""
 _MARKED = 1 / 5
@@ -94,8 +93,8 @@ class Scored:
         if k is not None and k < 0:
             raise ValueError(f"top({k}): the number can't be negative")
         values = self.shaded(operation)
-        found = [i for i in self.highest(len(values), operation) if not math.isnan(values[i])]
-        return found[: extract_length(len(found), k, None, default=_MARKED)]
+        units = [i for i in self.highest(len(values), operation) if not math.isnan(values[i])]
+        return units[: extract_length(len(units), k, None, default=_MARKED)]
 
     def rank(self, operation: str | None = None) -> list[int]:
         """The rank of each unit in order by `compared`: 1 is the most salient, equal values share a
@@ -140,7 +139,7 @@ class Scored:
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """Numbers of things as text, without those of which there are none."""
+    """Numbers of things as text, without the things of which there are none."""
     return ", ".join(f"{n:,} {unit}{'s' * (n > 1)}" for unit, n in counts.items() if n)
 
 
@@ -170,9 +169,25 @@ class Extract(list[SalientSentence]):
         return "\n".join(one_line(sentence.sentence) for sentence in self)
 
 
-@dataclass(frozen=True)
-class StorySalience(Scored):
-    """The salience of every sentence of a story. Made by `score_stories`.
+_DATA: dict[str, Callable[[StorySalience], Any]] = {
+    "sentences": lambda result: list(result.sentences),
+    "spans": lambda result: [list(span) for span in result.spans],
+    "windows": lambda result: [list(window) for window in result.windows],
+    "scores": lambda result: {name: list(values) for name, values in result.scores.items()},
+    "truncated": lambda result: result.truncated,
+    "context_tokens": lambda result: result.context_tokens,
+    "cut_tokens": lambda result: result.cut_tokens,
+    "approximate": lambda result: result.approximate,
+    "dtype": lambda result: result.dtype,
+}
+"""What a result is as plain data, by key."""
+
+
+@dataclass(frozen=True, eq=False)
+class StorySalience(Scored, Mapping[str, Any]):
+    """The salience of every sentence of a story, made by `score_stories` and the pipeline: a
+    mapping with the keys of `json`, such as `result["scores"]`, and methods that compare and show
+    the scores.
 
     Attributes:
         story: the story as it was scored.
@@ -199,11 +214,11 @@ class StorySalience(Scored):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], index: int = 0) -> StorySalience:
-        """A result from plain data: the inverse of `to_dict`, for example of a line of JSON Lines.
+        """A result from plain data: the inverse of `json`, for example of a line of JSON Lines.
         The text between sentences is not part of these data; in `story.text` it is spaces.
 
         Args:
-            data: as from `to_dict`; further keys are ignored.
+            data: as from `json`; further keys are ignored.
             index: index of the story in the input, counted from 0.
 
         Raises:
@@ -230,8 +245,22 @@ class StorySalience(Scored):
         )
         return cls(story, scores, context, cut, approximate, index, dtype)
 
+    def __getitem__(self, key: str) -> Any:
+        if key == "id" and self.story.id is not None:
+            return self.story.id
+        return _DATA[key](self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*["id"] * (self.story.id is not None), *_DATA])
+
     def __len__(self) -> int:
-        return len(self.story)
+        return len(list(iter(self)))
+
+    def json(self) -> dict[str, Any]:
+        """Plain data, which JSON and Parquet can hold: sentences, spans, windows, scores,
+        truncated, context_tokens, cut_tokens, approximate, dtype, and first the id if the story has
+        one."""
+        return dict(self)
 
     def __repr__(self) -> str:
         best = ", ".join(str(index + 1) for index in self.highest(3))
@@ -286,7 +315,7 @@ class StorySalience(Scored):
     @property
     def extent(self) -> str:
         """The numbers of sentences and windows as text."""
-        return counted({"sentence": len(self), "window": len(self.windows)})
+        return counted({"sentence": len(self.sentences), "window": len(self.windows)})
 
     @property
     def title(self) -> str:
@@ -299,7 +328,7 @@ class StorySalience(Scored):
         are approximate or the story was truncated; one sentence each."""
         notes = []
         if any(hi - lo == 1 for lo, hi in self.windows):
-            what = "story" if len(self) == 1 else "window"
+            what = "story" if len(self.sentences) == 1 else "window"
             notes.append(
                 f"A {what} of one sentence has nothing to compare it with, so no star and no bar."
             )
@@ -319,13 +348,13 @@ class StorySalience(Scored):
         """The k most salient sentences (all if there are fewer) with their scores, most salient
         first, ties in story order. See `compared`."""
         scores = self.scores_of(operation)
-        chosen = self.highest(k, operation)
-        return [SalientSentence(i, self.sentences[i], scores[i]) for i in chosen]
+        indices = self.highest(k, operation)
+        return [SalientSentence(i, self.sentences[i], scores[i]) for i in indices]
 
     def extract(
         self, k: int | None = None, operation: str | None = None, *, share: float | None = None
     ) -> Extract:
-        """The most salient sentences, those of `top`, in story order; `print` shows them as text,
+        """The most salient sentences, as from `top`, in story order; `print` shows them as text,
         one per line.
 
         Args:
@@ -338,7 +367,7 @@ class StorySalience(Scored):
             ValueError: both `k` and `share` are given, one of them is out of range, or the
                 operation was not scored.
         """
-        count = extract_length(len(self), k, share, default=_MARKED)
+        count = extract_length(len(self.sentences), k, share, default=_MARKED)
         return Extract(sorted(self.top(count, operation), key=lambda sentence: sentence.index))
 
     def descriptions(self, operation: str | None = None) -> list[str]:
@@ -350,25 +379,9 @@ class StorySalience(Scored):
             for scores in zip(*self.scores.values(), strict=True)
         ]
         return [
-            f"Sentence {i} of {len(self)}, rank {rank} by {name}: {scores}"
+            f"Sentence {i} of {len(self.sentences)}, rank {rank} by {name}: {scores}"
             for i, (rank, scores) in enumerate(zip(self.rank(name), values, strict=True), start=1)
         ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data: sentences, spans, windows, scores, truncated, context_tokens, cut_tokens,
-        approximate, dtype, and the id if the story has one."""
-        start = {} if self.story.id is None else {"id": self.story.id}
-        return start | {
-            "sentences": list(self.sentences),
-            "spans": [list(span) for span in self.spans],
-            "windows": [list(window) for window in self.windows],
-            "scores": {name: list(values) for name, values in self.scores.items()},
-            "truncated": self.truncated,
-            "context_tokens": self.context_tokens,
-            "cut_tokens": self.cut_tokens,
-            "approximate": self.approximate,
-            "dtype": self.dtype,
-        }
 
     def to_pandas(self) -> pandas.DataFrame:
         """A table with a row per sentence and the columns sentence, start, end, window and each
@@ -438,47 +451,6 @@ def truncation(context_tokens: int | None, cut_tokens: int) -> str:
     )
 
 
-_SHOWN = ("compared", "rank", "top", "extract", "to_pandas", "plot", "_repr_html_")
-
-
-class PlainResult(dict[str, Any]):
-    """A dict like that of `StorySalience.to_dict`, with the methods `compared`, `rank`, `top`,
-    `extract`, `to_pandas` and `plot` of `StorySalience`. It is equal to a plain dict with the same
-    content, and is saved as JSON like one.
-
-    Attributes:
-        index: index of the story in the input, counted from 0.
-    """
-
-    index: int = 0
-
-    @classmethod
-    def of(cls, result: StorySalience) -> PlainResult:
-        """A result as plain data."""
-        plain = cls(result.to_dict())
-        plain.index = result.index
-        return plain
-
-    @property
-    def salience(self) -> StorySalience:
-        """The result with its attributes. Raises `ValueError` if the data were changed and are no
-        longer a result."""
-        return StorySalience.from_dict(self, self.index)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _SHOWN:
-            return getattr(self.salience, name)
-        hint = f"; it is a dict: result[{name!r}]" if name in self else ""
-        raise AttributeError(f"a result has no attribute {name!r}{hint}")
-
-    def copy(self) -> PlainResult:
-        """A shallow copy, with the methods and the index."""
-        return copy(self)
-
-    def __dir__(self) -> Iterable[str]:
-        return [*super().__dir__(), *_SHOWN]
-
-
 def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
     """Scores of `count` units by operation, from plain data. Raises `ValueError` if they are
     invalid."""
@@ -509,7 +481,7 @@ def _plain(value: Any) -> Any:
 
 def _text_of(sentences: Any, spans: Any) -> str:
     """The text with some sentences at some spans, and spaces between them. Raises `ValueError` if
-    the spans are not those of the sentences."""
+    the sentences can't be at these spans."""
     text = ""
     try:
         for sentence, (start, stop) in zip(sentences, spans, strict=True):
@@ -517,5 +489,5 @@ def _text_of(sentences: Any, spans: Any) -> str:
                 raise ValueError(f"{shown_value(sentence)} can't be at {start} to {stop}")
             text += " " * (start - len(text)) + sentence
     except (TypeError, ValueError) as error:
-        raise ValueError(f"'spans' are not those of 'sentences': {error}") from None
+        raise ValueError(f"'spans' do not fit 'sentences': {error}") from None
     return text

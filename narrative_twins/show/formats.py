@@ -22,9 +22,7 @@ from narrative_twins.extras import check_extra
 from narrative_twins.plots.style import render
 from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.heat_map import plot_stories
 from narrative_twins.show.pages import book_html, to_html
-from narrative_twins.show.report import SCORES
 from narrative_twins.show.terminal import TOP, book_text, to_table
 from narrative_twins.stories.reading import read_stories
 
@@ -107,8 +105,8 @@ def write_results(
     console: Console | None = None,
     share: float | None = None,
 ) -> Pieces:
-    """Results in a format, in pieces, lazily. Iterating raises `ValueError` for an image of no
-    story.
+    """Results in a format, in pieces, lazily. Iterating raises `ValueError` for an image of
+    none or several stories.
 
     Args:
         results: of stories, from `score_stories`, or of a book.
@@ -176,11 +174,16 @@ def _json_lines(results: Iterable[StorySalience], layout: Layout) -> Pieces:
         yield f"{_object(result, layout)}\n"
 
 
+def result_data(result: StorySalience, top: int | None) -> dict[str, Any]:
+    """A result as JSON data, with the `top` most salient sentences if that is a number."""
+    data = result.json()
+    if top is not None:
+        data["top"] = [asdict(sentence) for sentence in result.top(top)]
+    return data
+
+
 def _object(result: StorySalience, layout: Layout) -> str:
-    data = result.to_dict()
-    if layout.top is not None:
-        data["top"] = [asdict(sentence) for sentence in result.top(layout.top)]
-    return json.dumps(data, ensure_ascii=False)
+    return json.dumps(result_data(result, layout.top), ensure_ascii=False)
 
 
 @register_format("csv", "text/csv", suffixes=(".csv",))
@@ -192,7 +195,8 @@ def _csv(results: Iterable[StorySalience], layout: Layout) -> Pieces:
         lines = [] if at else [_row(*header, *result.scores)]
         name = result.index if result.story.id is None else result.story.id
         windows = [w for w, (lo, hi) in enumerate(result.windows) for _ in range(lo, hi)]
-        for i in sorted(result.highest(len(result) if layout.top is None else layout.top)):
+        top = len(windows) if layout.top is None else layout.top
+        for i in sorted(result.highest(top)):
             scores = [values[i] for values in result.scores.values()]
             about = [name, i, windows[i], *result.spans[i], result.sentences[i]]
             lines.append(_row(*about, *scores))
@@ -234,14 +238,14 @@ def _register_image(form: str, media_type: str) -> None:
         extra="plot",
     )
     def image(results: Iterable[StorySalience], layout: Layout) -> Pieces:
-        """The curves of one story, or several stories as a heat map."""
-        remaining = iter(results)
-        first = list(islice(remaining, 2))
-        if len(first) == 1:
-            figure = first[0].plot(top=TOP if layout.top is None else layout.top)
-        else:
-            figure = plot_stories(chain(first, remaining))
-        yield render(figure, form)
+        """The curves of one story."""
+        first = list(islice(results, 2))
+        if len(first) != 1:
+            raise ValueError(
+                f"an image shows one story, not {'several' if first else 'none'}; write several as"
+                " html"
+            )
+        yield render(first[0].plot(top=TOP if layout.top is None else layout.top), form)
 
 
 _register_image("png", "image/png")
@@ -254,8 +258,7 @@ def read_results(paths: Iterable[str | os.PathLike[str]]) -> Iterator[StorySalie
 
     Args:
         paths: files from `narrative-twins score` with `--format jsonl` or `json`, or lines of
-            `StorySalience.to_dict` as JSON; folders from `narrative-twins report`; `-` for standard
-            input, as JSON Lines.
+            `StorySalience.json` as JSON; `-` for standard input, as JSON Lines.
 
     Raises:
         ValueError: a file can't be read, has no scores, or what is not a result; has the file and
@@ -263,7 +266,7 @@ def read_results(paths: Iterable[str | os.PathLike[str]]) -> Iterator[StorySalie
     """
     index = 0
     for path in paths:
-        file = os.path.join(path, SCORES) if os.path.isdir(path) else os.fspath(path)
+        file = os.fspath(path)
         form = "json" if file.lower().endswith(".json") else "jsonl"
         for document in read_stories([file], form):
             try:
@@ -273,6 +276,6 @@ def read_results(paths: Iterable[str | os.PathLike[str]]) -> Iterator[StorySalie
             except ValueError as error:
                 raise ValueError(
                     f"{document.name}: {error}; saved scores are the JSON Lines or JSON that"
-                    " `narrative-twins score` writes, or a report's folder"
+                    " `narrative-twins score` writes"
                 ) from None
             index += 1

@@ -1,10 +1,8 @@
-"""Results as self-contained HTML pages, which load nothing from elsewhere: stories, a book, and the
-pages of a report. They are made from the files in `templates/`, in which all text is escaped."""
+"""Stories and books as self-contained HTML pages, which load nothing from elsewhere. They are made
+from the files in `templates/`, in which all text is escaped."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import cache, partial
@@ -53,52 +51,28 @@ def book_html(result: BookSalience) -> Iterator[str]:
     return page("book.html", f"{result.name}: narrative salience", result=result, chapters=chapters)
 
 
-def page(template: str, title: str, *, script: str = "", **values: Any) -> Iterator[str]:
-    """A page from a template with these values, in pieces; title and script as for `page_head`."""
-    stream = templates().get_template(template).stream(_head(title, "", script), **values)
+def page(template: str, title: str, **values: Any) -> Iterator[str]:
+    """A page from a template with these values, in pieces. Its content security policy forbids
+    browsers to run scripts and to load external resources. The title is any text."""
+    stream = templates().get_template(template).stream(title=shortened(title, 120), **values)
     stream.enable_buffering(_PIECES)
     return stream
 
 
-def page_head(title: str, style: str = "", script: str = "") -> str:
-    """The beginning of a page, up to its first heading. Its content security policy forbids
-    browsers to load external resources, and to run any script but `script`.
-
-    Args:
-        title: any text; it is escaped and shortened.
-        style: CSS of this page, added to the common CSS.
-        script: the text of the script that the page will contain; none by default.
-    """
-    return templates().get_template("head.html").render(_head(title, style, script)) + "\n"
-
-
-def _head(title: str, style: str, script: str) -> dict[str, str]:
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    return {
-        "title": shortened(title, 120),
-        "style": Markup(style),
-        "script": Markup(script),
-        "allowed_script": Markup(f"'sha256-{digest}'" if script else "'none'"),
-    }
-
-
-def section(
-    result: StorySalience, top: int | None = None, level: int = 2, between: str = ""
-) -> str:
-    """One story as HTML: a heading of the given level, the HTML in `between`, and a table of the
-    sentences; `top` limits them as in `to_table`."""
+def section(result: StorySalience, top: int | None = None) -> str:
+    """One story as HTML: a heading and a table of the sentences; `top` limits them as in
+    `to_table`."""
     windows, names = shown_windows(result, top), list(result.scores)
+    is_excerpt = sum(map(len, windows.values())) < len(result.sentences)
     return (
         templates()
         .get_template("section.html")
         .render(
             result=result,
-            level=level,
-            between=Markup(between),
             main=result.primary_operation,
             windows=windows,
             # An excerpt of the most salient sentences has no headings.
-            headings={} if sum(map(len, windows.values())) < len(result) else _headings(result),
+            headings={} if is_excerpt else _headings(result),
             meanings={name: OPERATIONS[name].meaning for name in names if name in OPERATIONS},
             colours={name: list(map(hex_color, shades(result.shaded(name)))) for name in names},
             stars={name: marked(result, name) for name in names},
@@ -112,11 +86,11 @@ def section(
 def _headings(result: StorySalience) -> dict[int, list[str]]:
     """The headings of the story that are in no sentence, by the index of the sentence after
     them."""
-    found: dict[int, list[str]] = {}
+    headings: dict[int, list[str]] = {}
     for lo, hi in find_headings(result.story.text):
         after = bisect_left(result.spans, (lo, 0))
-        if (after == len(result) or hi <= result.spans[after][0]) and (
+        if (after == len(result.sentences) or hi <= result.spans[after][0]) and (
             not after or result.spans[after - 1][1] <= lo
         ):
-            found.setdefault(after, []).append(one_line(result.story.text[lo:hi]))
-    return found
+            headings.setdefault(after, []).append(one_line(result.story.text[lo:hi]))
+    return headings

@@ -13,11 +13,11 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from narrative_twins.files import for_terminal
 from narrative_twins.plots.shades import STRONG, hex_color, shares
 from narrative_twins.plots.style import INK, one_line
 from narrative_twins.salience.books.result import BookSalience, Unit, UnitScores
 from narrative_twins.salience.result import StorySalience, precision, shown_score
+from narrative_twins.writing import for_terminal
 
 MARK = "★"
 BARS = "▁▂▃▄▅▆▇█"
@@ -47,7 +47,7 @@ def marked(result: StorySalience, operation: str) -> set[int]:
 def shown_windows(result: StorySalience, top: int | None) -> dict[str, list[int]]:
     """The indices of the `top` most salient sentences (None for all) of each window that has some,
     by its heading; numbers in headings count from 1."""
-    shown = set(result.highest(len(result) if top is None else top))
+    shown = set(result.highest(len(result.sentences) if top is None else top))
     windows = {
         f"window {w}: sentences {lo + 1} to {hi}": [i for i in range(lo, hi) if i in shown]
         for w, (lo, hi) in enumerate(result.windows, start=1)
@@ -104,7 +104,7 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
                 else Text(f"  {shown(scores[i])} {bars[name][i]}")
                 for name, scores in result.scores.items()
             ]
-            style = Style(bold=i in main, dim=ranks[i] > (len(result) + 1) / 2)
+            style = Style(bold=i in main, dim=ranks[i] > (len(result.sentences) + 1) / 2)
             table.add_row(str(i + 1), *cells, Text(_cell(result.sentences[i]), style))
         table.add_section()
     return table

@@ -16,7 +16,6 @@ from functools import partial
 from itertools import chain
 from typing import IO, Any, NamedTuple, TypeAlias
 
-from narrative_twins.files import STDIN
 from narrative_twins.stories.books.reading import (
     BOOK_FORMATS,
     MAX_FILE,
@@ -25,6 +24,7 @@ from narrative_twins.stories.books.reading import (
     format_of,
     printable_name,
 )
+from narrative_twins.writing import STDIN
 
 InputFormat: TypeAlias = str
 """The format of story files: `"auto"` or one of `input_formats()`."""

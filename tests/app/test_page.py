@@ -535,7 +535,7 @@ def test_extract_and_downloads_of_a_book(page):
 
     assert shown(changes["extract"]) == str(result.extract(share=SHARE / 100))
     assert shown(page.extract(token, 50)["extract"]) == str(result.extract(share=0.5))
-    assert json.loads("".join(page.download(token, "json"))) == result.to_dict()
+    assert json.loads("".join(page.download(token, "json"))) == result.json()
     assert "<details>" in "".join(page.download(token, "html"))
     with pytest.raises(KeyError):
         page.download(token, "csv")

@@ -305,7 +305,7 @@ def test_the_result_is_that_of_the_library(client, bert_folder):
     found = client.predict(TALE, **options, api_name="/score")
     same = {"operations": ["deletion"], "windows": [2, 2], "approximate": "one-pass"}
     (result,) = score_stories([TALE], bert_folder, **same)
-    assert_same_result(found, result.to_dict())
+    assert_same_result(found, result.json())
 
 
 @pytest.mark.parametrize("approximate", ["one-pass", None])
@@ -444,7 +444,7 @@ def test_plain_http_as_in_the_guide(http, bert_folder):
     assert name == "complete" and all(step == "generating" for step, _ in steps)
     (found,), story = json.loads(data), json.loads(body[2])["data"][0]
     (expected,) = score_stories([story], bert_folder, approximate="one-pass")
-    assert_same_result(found, expected.to_dict())
+    assert_same_result(found, expected.json())
     again = http.get(f"{read[1]}/{answer.json()['event_id']}")
     assert (again.status_code, again.text) == (
         404,

@@ -157,7 +157,7 @@ def test_a_story_that_is_too_long_is_reported_after_the_stories_before_it():
     encoder = FakeSentenceEncoder()
     results = baseline_scores([["A."] * 3, ["A."] * 4], ["textrank", "lexrank"], encoder=encoder)
     with patch.object(graph, "MAX_SENTENCES", 3):
-        assert len(next(results)) == 3
+        assert len(next(results).sentences) == 3
         with pytest.raises(
             StoryError, match="story 2: the story has 4 sentences, and textrank compares at most 3"
         ):

@@ -41,7 +41,7 @@ def test_results_are_those_of_score_stories():
     assert (result.story, result.index) == (expected.story, 0)
     assert (result.context_tokens, result.cut_tokens, result.approximate) == (None, 0, None)
     assert all(type(value) is float for values in result.scores.values() for value in values)
-    assert result.to_dict()["scores"] == result.scores
+    assert result.json()["scores"] == result.scores
     assert result.top(1, "lead")[0].index == 0 and result.rank("trail")[-1] == 1
 
 

@@ -19,8 +19,8 @@ import pytest
 from transformers.utils import logging as transformers_logging
 
 from narrative_twins import score_stories
-from narrative_twins.files import AtomicFile
-from narrative_twins.salience import engine
+from narrative_twins.salience import progress
+from narrative_twins.writing import JsonlLog
 
 from support.command import run
 from support.processes import wait_until
@@ -68,7 +68,7 @@ def test_data_has_the_results_of_the_engine(score, stories, bert_folder):
     rows = score(stories, "-f", "jsonl").rows
     found = score_stories(map(json.loads, stories.read_text().splitlines()), bert_folder)
     for row, result in zip(rows, found, strict=True):
-        assert_same_result(row, result.to_dict())
+        assert_same_result(row, result.json())
     assert json.loads(score(stories, "-f", "json").out) == rows
     done = score(stories, "-f", "csv", "--operations", "summarization,deletion")
     cells = list(csv.DictReader(io.StringIO(done.out)))
@@ -115,7 +115,7 @@ def test_long_exact_scoring_is_announced_with_what_is_faster(
     """Once; a forward pass seems to take a second here."""
     seconds = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: next(seconds))
-    monkeypatch.setattr(engine, "time", clock)
+    monkeypatch.setattr(progress, "time", clock)
     tale = "Nadia ran. The mill burned. It rained. Omar wrote. Nobody knew. He left."
     (tmp_path / "tale.txt").write_text(tale)
     options = ["--model", bert_folder, "--device", "cpu", "--batch-tokens", "1", "-f", "json"]
@@ -221,51 +221,58 @@ def test_truncated_stories_are_named_by_file_and_line(score, tmp_path):
     assert transformers_logging.is_progress_bar_enabled()
 
 
-def test_hints_are_given_once(bert_folder, tmp_path):
-    """On a text that is not in English, unless the user names an encoder; on a book."""
-    german = (
-        "Der Junge saß ganz oben im Kirschbaum und wollte nicht herunter. In der Nacht war das"
-        " Gewitter gekommen, und er hatte Angst vor dem Donner."
-    )
+def test_a_book_is_recognized_once(score, tmp_path):
     begin = "*** START OF THE PROJECT GUTENBERG EBOOK NINE TALES ***"
-    texts = {"1": german, "2": german, "3": f"{begin}\n\nNadia ran.", "4": f"{begin}\n\nHe left."}
-    files = [tmp_path / f"{name}.txt" for name in texts]
-    for file, text in zip(files, texts.values(), strict=True):
-        file.write_text(text, encoding="utf-8")
-    command = ["score", *files, "--operations", "summarization", "-f", "csv"]
-    language, book = run(*command).err.splitlines()
-    assert f"{files[0]}: seems not to be in English" in language and "--split lines" in language
-    assert f"{files[2]}: seems to be a book of Project Gutenberg" in book
-    assert "narrative-twins book FILE" in book
-    assert len(run(*command, "--model", bert_folder).err.splitlines()) == 1
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(f"{begin}\n\nNadia ran.")
+    (hint,) = score(tmp_path / "a.txt", tmp_path / "b.txt", "-f", "csv").err.splitlines()
+    assert f"{tmp_path / 'a.txt'}: seems to be a book of Project Gutenberg" in hint
+    assert "narrative-twins book FILE" in hint
 
 
-def test_resuming_scores_what_is_missing(score, tmp_path):
+@pytest.fixture
+def interrupt_at(score, monkeypatch):
+    """Scores a file, and leaves its log with a number of results, as an interrupted run does."""
+
+    def interrupt(source, out, rows, *options):
+        log = Path(f"{out}.part")
+        with monkeypatch.context() as patch:
+            patch.setattr(JsonlLog, "complete", lambda log, path: None)
+            score(source, "-o", out, *options)
+        lines = log.read_text().splitlines(keepends=True)
+        log.write_text("".join(lines[: rows + 1]) + '{"half": ')
+
+    return interrupt
+
+
+def test_resuming_scores_what_is_missing(score, interrupt_at, tmp_path):
     """Invalid stories are reported again, equal ones are scored as often as they occur."""
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    source.write_text('"Nadia ran."\n""\n"Nadia ran."\n')
-    assert score(source, "-o", out).code == 1
-    first = out.read_text()
-    source.write_text(source.read_text() + '"\u0301"\n"It rained."\n')
-    for _ in range(2):
-        done = score(source, "-o", out, "--resume")
-        assert done.code == 1 and done.err.count("in.jsonl, line") == 2
-        found = [json.loads(line)["sentences"] for line in out.read_text().splitlines()]
-        assert found == [["Nadia ran."], ["Nadia ran."], ["It rained."]]
-        assert out.read_text().startswith(first)
+    source.write_text('"Nadia ran."\n""\n"Nadia ran."\n"\u0301"\n"It rained."\n')
+    interrupt_at(source, out, 1)
+    done = score(source, "-o", out)
+    assert done.code == 2 and "out.jsonl.part has the results of an interrupted run" in done.err
+    done = score(source, "-o", out, "--resume")
+    assert done.code == 1 and done.err.count("in.jsonl, line") == 2
+    rows = [json.loads(line)["sentences"] for line in out.read_text().splitlines()]
+    assert rows == [["Nadia ran."], ["Nadia ran."], ["It rained."]]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"]
+    done = score(source, "-o", out, "--resume")
+    assert done.code == 0 and "out.jsonl is complete" in done.err
 
 
-def test_what_can_not_be_resumed(score, bert_folder, tmp_path):
+def test_what_can_not_be_resumed(score, interrupt_at, bert_folder, tmp_path):
     """Other options, also an encoder of the same name with other weights; other stories; other
     files."""
     source, out = numbered(tmp_path / "in.jsonl", range(4)), tmp_path / "out.jsonl"
+    log = tmp_path / "out.jsonl.part"
     resume = partial(score, source, "-o", out, "--resume")
     other = tmp_path / "other" / Path(bert_folder).name
     shutil.copytree(bert_folder, other)
     (weights,) = other.glob("*.safetensors")
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
-    assert score(source, "-o", out).code == 0
-    before = {path.name: path.read_text() for path in tmp_path.glob("out*")}
+    interrupt_at(source, out, 3)
+    before = log.read_text()
     for arguments, difference in (
         (["--operations", "deletion"], '"summarization"] (now ["deletion"])'),
         (["--context-tokens", "20"], "context tokens 512 (now 20)"),
@@ -281,33 +288,23 @@ def test_what_can_not_be_resumed(score, bert_folder, tmp_path):
         done = resume()
         assert done.code == 2 and "use the same input" in done.err
     numbered(source, range(4))
-    assert {path.name: path.read_text() for path in tmp_path.glob("out*")} == before
+    log.write_text(before.splitlines()[0] + '\n{"an": "other"}\n')
+    assert "line 2 is not a result of this command" in resume().err
+    log.write_text(before)
     assert resume("--batch-size", 1).code == 0
-    out.write_text('{"an": "other"}\nhalf a line')
-    assert "line 1 is not a result of this command" in resume().err
-    (tmp_path / "out.jsonl.run").unlink()
-    done = resume()
-    assert done.code == 2 and "settings" in done.err and "missing" in done.err
-    assert out.read_text() == '{"an": "other"}\nhalf a line'
 
 
-def test_input_and_the_output_of_another_run_are_never_overwritten(score, story, tmp_path):
-    """Also if the input is a file of an earlier run, or a folder that the output is in."""
-    for name in ("out.jsonl", "out.jsonl.part", "out.jsonl.part.run"):
-        source = numbered(tmp_path / name, range(2))
-        before = source.read_text()
-        done = score(source, "-f", "jsonl", "-o", tmp_path / "out.jsonl", "--resume")
-        assert done.code == 2 and "would be overwritten" in done.err
-        assert source.read_text() == before
-        source.unlink()
+def test_what_is_read_is_never_overwritten(score, story, tmp_path):
+    """Neither the input nor the output that another run is writing."""
+    source = numbered(tmp_path / "out.jsonl", range(2))
+    done = score(source, "-f", "jsonl", "-o", source)
+    assert done.code == 2 and "would be overwritten" in done.err
     (tmp_path / "tales").mkdir()
     done = score(tmp_path / "tales", "-o", tmp_path / "tales" / "out.jsonl")
     assert done.code == 2 and "tales, which is read" in done.err
-    out = tmp_path / "out.csv"
-    with AtomicFile(str(out)):
-        done = score(story, "-o", out)
+    with JsonlLog(tmp_path / "other.jsonl.part"):
+        done = score(story, "-o", tmp_path / "other.jsonl")
         assert done.code == 1 and "is being written by another run" in done.err
-    assert score(story, "-o", out).code == 0
 
 
 def test_ctrl_c_leaves_no_incomplete_line(score, tmp_path):
@@ -321,5 +318,6 @@ def test_ctrl_c_leaves_no_incomplete_line(score, tmp_path):
     threading.Thread(target=interrupt, daemon=True).start()
     done = score(source, "-o", out, "--batch-size", 1)
     assert done.code == 130 and "interrupted" in done.err and "Traceback" not in done.err
-    assert all(len(json.loads(line)["sentences"]) == 2 for line in part.open())
+    settings, *rows = map(json.loads, part.open())
+    assert list(settings) == ["settings"] and all(len(row["sentences"]) == 2 for row in rows)
     assert "continue with --resume" in done.err and not out.exists()

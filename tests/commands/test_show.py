@@ -54,7 +54,7 @@ def scores(tmp_path):
 
 
 def data(found):
-    return [result.to_dict() for result in found]
+    return [result.json() for result in found]
 
 
 @pytest.mark.parametrize("form", ["jsonl", "json"])
@@ -75,18 +75,6 @@ def test_formats_are_those_of_score(form, scores, tmp_path):
     write(tmp_path / "expected", form)
     assert shown(scores, "-f", form, "-o", tmp_path / "shown") == (0, "", "")
     assert (tmp_path / "shown").read_bytes() == (tmp_path / "expected").read_bytes()
-
-
-def test_reports(scores, tmp_path):
-    done = shown(scores, "--format", "report", "--out", tmp_path / "r")
-    assert done.code == 0 and "has 2 stories" in done.err
-    assert data(show.read_results([tmp_path / "r"])) == data(results())
-    assert shown(scores, "--format", "report").code == 2
-    # Damaged scores leave nothing behind.
-    scores.write_text(scores.read_text() + scores.read_text() + "{}\n")
-    done = shown(scores, "--format", "report", "--out", tmp_path / "other")
-    assert done.code == 1 and "line 5: this is not a result" in done.err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["r", "scores.jsonl"]
 
 
 def test_extracts_top_and_operations(scores, tmp_path):
@@ -118,7 +106,7 @@ def test_stories_with_other_operations(tmp_path):
     assert done.code == 1 and "'summarization' was not scored; choose from deletion" in done.err
 
 
-GOOD = json.dumps(results()[0].to_dict())
+GOOD = json.dumps(results()[0].json())
 
 
 @pytest.mark.parametrize(
@@ -168,17 +156,6 @@ def test_closed_streams(closed, problem, scores):
     assert problem in done.stderr and bool(done.stdout) == (not problem)
 
 
-def test_a_file_that_is_redirected_to_standard_input_is_not_overwritten(scores):
-    before = scores.read_bytes()
-    for out in (scores, f"{scores}.link"):
-        scores.with_name(f"{scores.name}.link").unlink(missing_ok=True)
-        scores.with_name(f"{scores.name}.link").symlink_to(scores)
-        line = [str(COMMAND), "show", "-", "--format", "jsonl", "--out", str(out)]
-        done = run_command("sh", "-c", f"{shlex.join(line)} < {shlex.quote(str(scores))}")
-        assert done.returncode == 2 and "standard input is read, and would be" in done.stderr
-    assert scores.read_bytes() == before
-
-
 def test_errors_of_the_system_have_no_number(tmp_path, scores):
     done = shown(scores, "--format", "json", "--out", tmp_path / ("a" * 300))
     assert done.code == 1 and re.search(r"^narrative-twins: \S*aaa\S*: File name too", done.err)
@@ -201,7 +178,7 @@ HOSTILE = "a\x1b[31m\x9b2J\x7f\u202eb\u2066"
 @pytest.mark.parametrize("form", ["text", "csv", "jsonl", "json", "extract"])
 def test_no_control_characters_reach_a_terminal(form, tmp_path):
     """Those of a story, its name and an operation; files keep them."""
-    row = results()[1].to_dict() | {"id": HOSTILE}
+    row = results()[1].json() | {"id": HOSTILE}
     row["scores"] = {HOSTILE: [0.5, 0.25]}
     row["sentences"] = [HOSTILE, "Nadia ran."]
     row["spans"] = [[0, len(HOSTILE)], [len(HOSTILE) + 1, len(HOSTILE) + 11]]
@@ -223,7 +200,7 @@ def test_errors_have_no_control_characters(tmp_path):
 
 @pytest.mark.parametrize("values", [[1e308, -1e308], [float("nan"), 0.0], [True, False]])
 def test_numbers_that_shades_cant_be_made_of_are_refused(values, tmp_path):
-    row = results()[1].to_dict() | {"scores": {"deletion": values}}
+    row = results()[1].json() | {"scores": {"deletion": values}}
     (tmp_path / "a.jsonl").write_text(json.dumps(row))
     done = shown(tmp_path / "a.jsonl")
     assert done.code == 1 and "scores of 'deletion' are not a list of finite numbers" in done.err

@@ -10,6 +10,7 @@ import pytest
 from datasets import Dataset, disable_progress_bars
 
 from narrative_twins.commands.stories import StoryFormat, StoryInput, read_inputs
+from narrative_twins.salience.options import ScoringOptions
 
 from support.command import run
 
@@ -47,9 +48,8 @@ def test_each_row_is_a_story(score, parquet, tmp_path):
     (tmp_path / "tale.txt").write_text("Nadia ran.")
     found = score(tmp_path / "tale.txt", parquet).rows
     assert [row.get("id") for row in found] == [str(tmp_path / "tale.txt"), "a", "b", "d"]
-    for _ in range(2):
-        assert score(parquet, "--out", tmp_path / "scores.jsonl", "--resume").code == 1
-        assert (tmp_path / "scores.jsonl").read_text() == done.out
+    assert score(parquet, "--out", tmp_path / "scores.jsonl").code == 1
+    assert (tmp_path / "scores.jsonl").read_text() == done.out
 
 
 def test_the_column_of_the_stories(score, parquet, tmp_path):
@@ -94,7 +94,7 @@ def test_rows_are_read_lazily_and_counted(tmp_path):
     Dataset.from_dict(rows).to_parquet(path, batch_size=10)
     assert next(read_inputs([str(path)])).content == {"text": "Nadia ran 0 times."}
     (tmp_path / "tale.txt").write_text("Nadia ran.")
-    scoring = {"windows": "auto", "splitter": None}
+    scoring = ScoringOptions()
     for other, count in ((str(tmp_path / "tale.txt"), 1001), ("a/b", 0), ("none.parquet", 0)):
         assert length_hint(StoryInput([str(path), other], StoryFormat(), scoring)) == count
 

@@ -19,8 +19,6 @@ from narrative_twins import (
 )
 from narrative_twins.corpora import COLUMNS
 
-from support.processes import run_python
-
 disable_progress_bars()
 
 TEXTS = ["Nadia ran. It rained.", " ", "The mill burned down. Nobody knew. Omar wrote a word."]
@@ -41,7 +39,7 @@ def test_a_batch_has_the_results_of_the_engine(scorer, encoder):
     assert [batch[name][1] for name in added] == [None] * 9
     results = score_stories(TEXTS[::2], encoder, **OPTIONS)
     for row, result in zip((0, 2), results, strict=True):
-        assert {name: batch[name][row] for name in added} == result.to_dict()
+        assert {name: batch[name][row] for name in added} == result.json()
 
 
 def test_tables_have_the_same_types_whatever_is_in_them(scorer):
@@ -100,11 +98,6 @@ def test_one_pass_is_the_default(encoder, bert_folder):
     with pytest.raises(ValueError, match="needs mean pooling; score exactly"):
         StoryScorer(bert_folder, loading=first).settings  # noqa: B018
     assert StoryScorer(bert_folder, loading=first, approximate=None).settings["approximate"] is None
-
-
-def test_neither_torch_nor_an_encoder_is_needed_to_make_one():
-    code = "import sys; from narrative_twins import StoryScorer; StoryScorer('no/folder')"
-    assert run_python("-c", f"{code}; print('torch' in sys.modules)") == "False\n"
 
 
 def test_rows_without_a_column_and_what_is_refused(scorer, encoder):

@@ -64,7 +64,7 @@ def nlp(settings):
 
 
 def plain(doc) -> dict:
-    return doc._.salience.to_dict()
+    return doc._.salience.json()
 
 
 def test_scores_are_those_of_the_engine_in_one_batch(nlp, bert_folder, monkeypatch):
@@ -82,7 +82,7 @@ def test_scores_are_those_of_the_engine_in_one_batch(nlp, bert_folder, monkeypat
     ]
     for doc, expected in zip(docs, score_stories(stories, encoder), strict=True):
         for found in (doc, nlp(doc.text)):
-            assert_same_result(plain(found), expected.to_dict())
+            assert_same_result(plain(found), expected.json())
         sentences = [sentence for sentence in doc.sents if sentence.text.strip()]
         for index, sentence in enumerate(sentences):
             assert sentence._.salience == {
@@ -214,7 +214,7 @@ def test_any_documents_can_be_put_together(pieces):
         if sentences:
             story = Story.parse({"text": doc.text, "sentences": sentences})
             scores = [number + i / 100 for i in range(len(story))]
-            doc._.salience_data = StorySalience(story, {"deletion": scores}).to_dict()
+            doc._.salience_data = StorySalience(story, {"deletion": scores}).json()
     both = Doc.from_docs(docs)
     before = [doc[i : i + 1]._.salience for doc in docs for i in range(len(doc))]
     if both is not None:
@@ -236,7 +236,7 @@ def test_json(nlp):
             continue
         assert saved["_"]["salience_data"] == plain(doc)
         assert plain(copy) == plain(doc)
-        assert StorySalience.from_dict(saved["_"]["salience_data"]).to_dict() == plain(doc)
+        assert StorySalience.from_dict(saved["_"]["salience_data"]).json() == plain(doc)
         assert [sent._.salience for sent in copy.sents] == [sent._.salience for sent in doc.sents]
     both = Doc.from_docs(list(nlp.pipe(TEXTS)))
     copy = Doc(nlp.vocab).from_json(both.to_json(underscore=["salience_data"]))

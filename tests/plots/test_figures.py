@@ -17,7 +17,6 @@ from matplotlib.text import Text
 from narrative_twins.plots import style
 from narrative_twins.plots.figures import space_labels
 from narrative_twins.plots.style import PALETTE, one_line, render, shortened
-from narrative_twins.show.heat_map import plot_stories, resample
 from narrative_twins.training.reporting import plot_curves
 
 from support.results import NASTY, any_text, result_of, texts_of
@@ -41,14 +40,16 @@ def test_curves_have_all_scores(windows, top):
     for axes, (name, scores) in zip(figure.axes, result.scores.items(), strict=True):
         ((numbers, values),) = lines_of(axes, "scores")
         is_score = ~np.isnan(numbers)
-        assert numbers[is_score].tolist() == list(range(1, len(result) + 1))
+        assert numbers[is_score].tolist() == list(range(1, len(result.sentences) + 1))
         assert values[is_score].tolist() == scores
         ends = [int(numbers[gap - 1]) for gap in np.flatnonzero(~is_score)]
         assert ends == [hi for _, hi in result.windows[:-1]], "lines end at window borders"
         assert [x[0] for x, _ in lines_of(axes, "border")] == [hi + 0.5 for hi in ends]
         shown = {(int(x[0]) - 1, y[0]) for x, y in lines_of(axes, "labelled")}
         windows = {i: hi - lo for lo, hi in result.windows for i in range(lo, hi)}
-        comparable = [each for each in result.top(len(result), name) if windows[each.index] > 1]
+        comparable = [
+            each for each in result.top(len(result.sentences), name) if windows[each.index] > 1
+        ]
         best = comparable[: min(top, 10)]
         assert shown == {(sentence.index, sentence.score) for sentence in best}
         assert {text.get_text() for text in axes.texts} == {str(i + 1) for i, _ in shown}
@@ -89,10 +90,8 @@ def test_any_text_is_shown_as_text():
             figure = result.plot(top=6)
             assert render(figure, "png").startswith(b"\x89PNG")
             found = texts_of(render(figure, "svg"))
-            heat = texts_of(render(plot_stories([result, result]), "svg"))
         for text in (*texts, NASTY[2], result.name):
             assert any(line.startswith(one_line(text)[:3].strip()) for line in found), text
-        assert sum(line.startswith(one_line(name)[:3]) for line in heat) >= 2
 
 
 def test_of_a_line_of_a_megabyte_only_the_ends_are_read(monkeypatch):
@@ -100,8 +99,7 @@ def test_of_a_line_of_a_megabyte_only_the_ends_are_read(monkeypatch):
     monkeypatch.setattr(style, "one_line", lambda text: lengths.append(len(text)) or read(text))
     long = ["w" * 1_000_000, " " * 1_000_000 + "x", "東" * 1_000_000]
     result = result_of(long, name="n" * 1_000_000)
-    for figure in (result.plot(), plot_stories([result] * 3)):
-        assert len(render(figure, "svg")) < 100_000
+    assert len(render(result.plot(), "svg")) < 100_000
     assert lengths and max(lengths) < 10_000
 
 
@@ -117,10 +115,7 @@ def test_matplotlib_settings_of_the_process_are_kept():
 
 
 def test_figures_are_saved_with_the_same_bytes_each_time(tmp_path):
-    for form, plot in (
-        ("png", result_of(numbered(34), 5).plot),
-        ("svg", lambda path: plot_stories([result_of("ab")], path)),
-    ):
+    for form, plot in (("png", result_of(numbered(34), 5).plot), ("svg", result_of("ab").plot)):
         paths = tmp_path / f"one.{form}", tmp_path / f"two.{form.upper()}"
         for path in paths:
             plot(path)
@@ -128,14 +123,6 @@ def test_figures_are_saved_with_the_same_bytes_each_time(tmp_path):
         assert first == second and b"date" not in first
     assert imread(tmp_path / "one.png").shape[1] == 1400
     assert len(list(tmp_path.iterdir())) == 4
-
-
-@given(st.lists(st.floats(-9, 9), min_size=1, max_size=30), st.integers(1, 50))
-@settings(max_examples=50)
-def test_resample(values, size):
-    """The same as the means of `size` copies of each value."""
-    copies = np.repeat(values, size).reshape(size, len(values))
-    assert np.allclose(resample(values, size), copies.mean(axis=1), atol=1e-9)
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=10), st.floats(0, 30))
@@ -148,29 +135,6 @@ def test_space_labels(wanted, gap):
     assert all(b - a >= gap - 1e-9 for a, b in itertools.pairwise(positions))
     if all(b - a >= gap for a, b in itertools.pairwise(wanted)):
         assert positions == pytest.approx(wanted)
-
-
-def test_heat_maps_have_one_row_per_story():
-    results = [result_of(numbered(n), name=f"story of {n}", seed=n) for n in (1, 2, 7, 500)]
-    axes = plot_stories(iter(results), operation="deletion").axes[0]
-    names = [tick.get_text() for tick in axes.get_yticklabels()]
-    assert names == [result.name for result in results]
-    cells = axes.images[0].get_array()
-    assert cells.shape == (4, 240)
-    assert np.ma.getmaskarray(cells)[0].all(), "the only score is not shaded"
-    first = float(np.argmax(results[1].scores["deletion"]) == 0)
-    assert cells[1].round().tolist() == [first] * 120 + [1 - first] * 120
-    assert int(np.argmax(cells[2])) * 7 // 240 == np.argmax(results[2].scores["deletion"])
-    assert cells[3].max() < 1, "a column of two sentences is their mean"
-
-
-def test_heat_maps_of_many_stories_are_not_too_high():
-    figure = plot_stories(result_of(["A.", "B."], name=f"n{i}") for i in range(1000))
-    assert figure.get_size_inches()[1] < 8
-    named = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
-    assert 20 < len(named) < 60 and named[0] == "n0"
-    step = int(named[1][1:])
-    assert f"({step - 1} of {step} names are not shown)" in figure.texts[0].get_text()
 
 
 def test_scores_that_are_not_finite_are_left_out():
@@ -187,19 +151,13 @@ def test_errors(tmp_path, monkeypatch):
         (lambda: result.plot(operations=[]), "no operation to plot"),
         (lambda: result.plot(top=-1), "can't be negative"),
         (lambda: result.plot(tmp_path / "a.pdf"), "use a name that ends in .png or .svg"),
-        (lambda: plot_stories([]), "no story to plot"),
-        (lambda: plot_stories([result], operation="erasure"), "'erasure' was not scored"),
     ):
         with pytest.raises(ValueError, match=problem):
             call()
     with pytest.raises(FileNotFoundError, match="create it first"):
         result.plot(tmp_path / "nowhere" / "a.png")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for call in (
-        result.plot,
-        lambda: plot_stories([]),
-        lambda: plot_curves({}, tmp_path / "a.png"),
-    ):
+    for call in (result.plot, lambda: plot_curves({}, tmp_path / "a.png")):
         with pytest.raises(ModuleNotFoundError, match=r"pip install narrative_twins\[plot\]"):
             call()
     assert list(tmp_path.iterdir()) == []

@@ -24,7 +24,7 @@ from narrative_twins import (
     score_stories,
     split_sentences,
 )
-from narrative_twins.salience import engine
+from narrative_twins.salience import progress
 from narrative_twins.salience.operations import resolve_operations
 from narrative_twins.salience.plans import exact_plans
 
@@ -96,14 +96,14 @@ def test_parity_with_oracle_on_any_stories_and_windows(sentences, data):
 def test_the_time_of_exact_scoring_is_estimated_once(monkeypatch):
     """By the speed after the first pass, from a second on; one pass by what it reads."""
     times = iter([0.0, 0.5, 2.0, 3.0])
-    monkeypatch.setattr(engine, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(times)))
     calls = []
-    watch = engine.Watch(False, lambda *seconds: calls.append(seconds))
-    progress = engine.Progress(watch, "stories", 100)
+    watch = progress.Watch(False, lambda *seconds: calls.append(seconds))
+    bar = progress.Progress(watch, "stories", 100)
     story = Story.parse({"sentences": ["Nadia ran."] * 5})
-    progress.compare(StoryEncoder(*encoder_of("bert")), resolve_operations(None), story)
+    bar.compare(StoryEncoder(*encoder_of("bert")), resolve_operations(None), story)
     for done in (10, 10.5, 12, 13):
-        progress.reach(done)
+        bar.reach(done)
     # The story and four sentences five times; and five shifted four times; 1 to 5; 5 and 1 + ... .
     read = (5 + 5 * 4) + (5 + 5 * 4 * 5) + (1 + 2 + 3 + 4 + 5) + (5 + 5 * 1)
     ((exact, one_pass),) = calls
@@ -243,7 +243,7 @@ def test_window_with_too_many_tokens_is_refused_before_it_is_encoded(encoder, mo
         ({"processes": 1.5}, "choose a whole number of at least 1"),
         ({"on_error": "panic"}, "on_error='panic'"),
         ({"splitter": "pysbd"}, "splitter='pysbd': choose 'sentences' or 'lines'"),
-        ({"shifts": 1}, "unknown option 'shifts'; choose from operations"),
+        ({"shifts": 1}, "unexpected keyword argument 'shifts'"),
         ({"encoder": 5}, "an encoder is a StoryEncoder, a folder or a Hub id"),
         ({"stories": TALE}, "put it in a list"),
         ({"stories": pandas.DataFrame({"text": [TALE]})}, "not a list of stories; pass a column"),

@@ -51,7 +51,7 @@ def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog, w
                 progress=done.append,
                 processes=processes,
             )
-            rows = [result.to_dict() | {"index": result.index} for result in results]
+            rows = [result.json() | {"index": result.index} for result in results]
             found[processes] = rows, list(map(str, errors)), caplog.messages[:], done[-1]
         caplog.clear()
     assert found[1][0]

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from matplotlib import pyplot
 
 from narrative_twins import OPERATIONS, Story, StorySalience, show
-from narrative_twins.salience.result import PlainResult
 
 from support.parsed import Parsed
 from support.results import NASTY, any_text, result_of
@@ -82,7 +81,7 @@ def test_extracts_are_the_top_sentences_in_story_order():
 def test_plain_data_and_pandas(encoder):
     story = {"id": "x", "sentences": ["Nadia ran.", "It rained."], "windows": 2}
     result = score_story(story, encoder)
-    assert result.to_dict() == {
+    assert result.json() == {
         "id": "x",
         "sentences": ["Nadia ran.", "It rained."],
         "spans": [[0, 10], [11, 21]],
@@ -108,7 +107,7 @@ def sample(name="x"):
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=6), st.data())
 @settings(max_examples=15)
-def test_from_dict_is_the_inverse_of_to_dict(sentences, data):
+def test_from_dict_is_the_inverse_of_json(sentences, data):
     windows = data.draw(st.integers(1, len(sentences)))
     try:
         story = Story.parse({"sentences": sentences, "windows": windows})
@@ -116,18 +115,18 @@ def test_from_dict_is_the_inverse_of_to_dict(sentences, data):
         return
     numbers = st.lists(st.floats(-1, 1), min_size=len(story), max_size=len(story))
     result = StorySalience(story, {"deletion": data.draw(numbers)})
-    assert StorySalience.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+    assert StorySalience.from_dict(json.loads(json.dumps(result.json()))) == result
 
 
 def test_text_between_sentences_is_spaces_in_saved_results():
     result = sample()
-    again = StorySalience.from_dict(json.loads(json.dumps(result.to_dict())), index=3)
-    assert again.to_dict() == result.to_dict()
+    again = StorySalience.from_dict(json.loads(json.dumps(result.json())), index=3)
+    assert again.json() == result.json()
     assert (again.title, again.notes, again.top(2)) == (result.title, result.notes, result.top(2))
     assert [again.story.text[start:end] for start, end in again.spans] == list(result.sentences)
 
 
-GOOD = sample().to_dict()
+GOOD = sample().json()
 
 
 @pytest.mark.parametrize(
@@ -135,9 +134,9 @@ GOOD = sample().to_dict()
     [
         ([], "this is not a result, but list"),
         ({"text": "Nadia ran."}, "this is not a result: it has no 'sentences'"),
-        (GOOD | {"sentences": ["Nadia ran.", 5, "A."]}, "'spans' are not those of 'sentences'"),
+        (GOOD | {"sentences": ["Nadia ran.", 5, "A."]}, "'spans' do not fit 'sentences'"),
         (GOOD | {"sentences": ["Nadia ran.", "", "A."]}, "'' can't be at 14 to 24"),
-        (GOOD | {"spans": [[0, 10]]}, "'spans' are not those"),
+        (GOOD | {"spans": [[0, 10]]}, "'spans' do not fit"),
         (GOOD | {"spans": [[10**15, 10**15 + 10], *GOOD["spans"][1:]]}, "can't be at 10{15} to"),
         (GOOD | {"windows": [[0, 2]]}, "does not partition"),
         (GOOD | {"scores": []}, "list of numbers"),
@@ -152,21 +151,17 @@ def test_what_is_no_result(data, problem):
         StorySalience.from_dict(data)
 
 
-def test_a_plain_result_is_data_with_the_methods_of_a_result(tmp_path):
-    result = sample(name=None)
-    plain, data = PlainResult.of(result), result.to_dict()
-    assert plain == data and isinstance(plain, dict) and json.dumps(plain) == json.dumps(data)
-    for other in (pickle.loads(pickle.dumps(plain)), copy.deepcopy(plain), copy.copy(plain)):
-        assert other == data and other.salience.name == "story 4"
-    assert plain.rank("deletion") == result.rank("deletion")
-    assert plain.top(2, "deletion") == result.top(2, "deletion")
-    assert plain.extract(share=0.9) == result.extract(share=0.9)
-    assert plain.to_pandas().equals(result.to_pandas())
-    assert plain._repr_html_() == StorySalience.from_dict(plain, 3)._repr_html_()
-    for name, shown in (("a.svg", plain), ("b.svg", result)):
-        figure = shown.plot(tmp_path / name, operations="deletion", width=3.3)
-        assert figure._repr_png_() and not pyplot.get_fignums(), "notebooks show it once"
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+def test_a_result_is_a_mapping(tmp_path):
+    result, data = sample(), sample().json()
+    assert dict(result) == data == result and list(result) == list(data) and len(result) == 10
+    assert result["scores"] == data["scores"] and result["id"] == "x" and "title" not in result
+    assert "id" not in sample(name=None) and len(sample(name=None)) == 9
+    for other in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result), copy.copy(result)):
+        assert other == data and other.index == 3
+    result["scores"]["deletion"].clear()
+    assert result == data, "keys give copies"
+    figure = result.plot(tmp_path / "a.svg", operations="deletion", width=3.3)
+    assert figure._repr_png_() and not pyplot.get_fignums(), "notebooks show it once"
 
 
 # Notebooks

@@ -67,11 +67,11 @@ def test_books(book, dtype):
 
 def test_results_have_the_dtype_and_those_saved_without_one_are_read(book, tmp_path):
     (result,) = score_stories([SENTENCES], small())
-    assert result.dtype == result.to_dict()["dtype"] == "float32"
-    old = result.to_dict()
+    assert result.dtype == result.json()["dtype"] == "float32"
+    old = result.json()
     del old["dtype"]
     saved, saved_book = tmp_path / "scores.jsonl", tmp_path / "book.json"
-    saved.write_text("".join(f"{json.dumps(data)}\n" for data in (result.to_dict(), old)))
+    saved.write_text("".join(f"{json.dumps(data)}\n" for data in (result.json(), old)))
     assert list(read_results([saved])) == [result, replace(result, dtype=None, index=1)]
     old_book = book.to_dict()
     del old_book["dtype"]

@@ -1,4 +1,4 @@
-"""Results and reports made without an encoder, with any text."""
+"""Results made without an encoder, with any text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 from narrative_twins import Story, StorySalience
-from narrative_twins.show.report import Report
 
 NASTY = [
     "$x$",
@@ -48,10 +47,3 @@ def texts_of(svg: bytes) -> list[str]:
         "".join(text.itertext()).strip()
         for text in xml.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
     ]
-
-
-def write_report(folder, results, **options):
-    """Write a report on results to a folder, and return it."""
-    report = Report(folder, **options)
-    report.write(results)
-    return report

@@ -14,23 +14,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.books.result import LEVELS, BookSalience, Level, Row, chapters_of
-from narrative_twins.salience.engine import (
-    Progress,
-    Watch,
-    check_pooling,
-    loaded_encoder,
-    score_stories,
-)
+from narrative_twins.salience.engine import check_pooling, loaded_encoder, score_stories
 from narrative_twins.salience.operations import EXACTLY, Operation, resolve_operations
-from narrative_twins.salience.options import FAST, BookOptions, approximation, checked_options
+from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.salience.plans import check_finite, checked_scores, pooled_sums
+from narrative_twins.salience.progress import Progress, Watch
 from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.books.reading import read_book
 from narrative_twins.stories.books.scenes import (
@@ -52,7 +47,7 @@ def score_book(
     encoder: StoryEncoder | str | Path | None = None,
     *,
     levels: Level | Iterable[Level] = LEVELS,
-    **options: Unpack[BookOptions],
+    **options: Any,
 ) -> BookSalience:
     """Score the chapters of a book, the scenes of each chapter, and the sentences of each scene.
 
@@ -64,7 +59,7 @@ def score_book(
         book: a book, or a file for `read_book`.
         encoder: a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
         levels: one or several of `"chapter"`, `"scene"` and `"sentence"`.
-        options: see `BookOptions`; `approximate` and `max_shifts` are for sentences, which are
+        options: see `ScoringOptions`; `approximate` and `max_shifts` are for sentences, which are
             scored in one pass by default (`FAST`): `approximate=None` scores them exactly.
 
     Raises:
@@ -99,25 +94,22 @@ class BookScorer:
 
     encoder: StoryEncoder
     operations: dict[Level, list[Operation]]
-    options: BookOptions
+    options: dict[str, Any]
 
     @classmethod
     def of(
-        cls,
-        encoder: StoryEncoder | str | Path | None,
-        levels: str | Iterable[str],
-        **options: Unpack[BookOptions],
+        cls, encoder: StoryEncoder | str | Path | None, levels: str | Iterable[str], **options: Any
     ) -> BookScorer:
         """A scorer with the arguments of `score_book`, which are checked before an encoder is
         loaded."""
-        options = {**FAST, **options}  # type: ignore[typeddict-item]
+        options = {**FAST, **options}
         by_level = level_operations(levels, options)
         encoder = loaded_encoder(encoder)
         if encoder.pooling != "mean" and set(by_level) != {"sentence"}:
             raise ValueError(
                 f"chapters and scenes need mean pooling; choose levels='sentence', and {EXACTLY}"
             )
-        check_pooling(encoder, options)
+        check_pooling(encoder, ScoringOptions(**options | {"operations": None}))
         return cls(encoder, by_level, options)
 
     def rows(
@@ -155,7 +147,9 @@ class BookScorer:
         scores = self._above("chapter", np.array(sums))
         chapters = chapters_of(found, scores)
         encoder = self.encoder
-        note = approximation(self.options) if "sentence" in self.operations else None
+        note = None
+        if "sentence" in self.operations:
+            note = ScoringOptions(**self.options).approximation
         settings = encoder.context_tokens, note, encoder.dtype_name
         return BookSalience(book.title, tuple(self.operations), chapters, *settings)
 
@@ -249,7 +243,7 @@ def _story(book: Book, chapter: DividedChapter) -> tuple[Story, list[tuple[Span,
 
 
 def level_operations(
-    levels: str | Iterable[str], options: BookOptions
+    levels: str | Iterable[str], options: dict[str, Any]
 ) -> dict[Level, list[Operation]]:
     """The operations of each level, from the highest. Raises a `ValueError` if a level is unknown
     or would have no operation, or if an option is invalid."""
@@ -263,7 +257,7 @@ def level_operations(
     chosen = resolve_operations(given)
     if given is not None:
         options = {**options, "operations": chosen}
-    sentences = cast("list[Operation]", checked_options(options)["operations"])
+    sentences = cast("list[Operation]", ScoringOptions(**options).operations)
     above = [operation for operation in chosen if operation.has_one_pass]
     if not above and names != {"sentence"}:
         raise ValueError(

@@ -1,0 +1,119 @@
+"""Several processes on this machine, which share a work and end with the process that started
+them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
+from typing import Any
+
+_THREADS = "OMP_NUM_THREADS"
+_worker: dict[str, Any] = {}
+"""In a worker process: the pickled function that starts it, its number, and then the function."""
+
+
+def in_processes(
+    start: Callable[[int], Callable[[Any], Any]], tasks: Iterable[Any], count: int
+) -> Generator[Any, None, None]:
+    """The results of a function for some tasks, in their order, by new processes on this machine,
+    which share the threads of this one and end with the iterator. Two tasks per process are read
+    ahead.
+
+    Args:
+        start: is called in each process with its number, and returns the function. It, the tasks
+            and the results are pickled, so their classes and functions must be importable by name.
+        tasks: are read in this process.
+        count: how many processes.
+
+    Raises:
+        TypeError: `start` can't be pickled; raised at once.
+        RuntimeError: a process ended, for example for lack of memory.
+    """
+    try:
+        pickled = pickle.dumps(start)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise TypeError(
+            f"several processes need what can be pickled: {error}; define operations in a module,"
+            " not in a function or notebook, or use one process"
+        ) from error
+    return _pool_results(pickled, tasks, count)
+
+
+def _pool_results(start: bytes, tasks: Iterable[Any], count: int) -> Generator[Any, None, None]:
+    context = multiprocessing.get_context("spawn")
+    numbers = context.SimpleQueue()
+    for number in range(count):
+        numbers.put(number)
+    # The processes end when `ours` is closed, also if this process is killed.
+    theirs, ours = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(
+        count,
+        context,
+        initializer=_start_worker,
+        initargs=(start, numbers, theirs, max(1, _threads() // count)),
+    )
+    pending: deque[Future[Any]] = deque()
+    try:
+        for task in tasks:
+            pending.append(pool.submit(_work, task))
+            if len(pending) == 2 * count:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+        pool.shutdown()
+    except BrokenProcessPool:
+        raise RuntimeError("a worker process ended, perhaps for lack of memory") from None
+    finally:
+        ours.close()
+        pool.shutdown(cancel_futures=True)
+        theirs.close()
+
+
+def _threads() -> int:
+    """How many threads this process uses: those of torch, unless the encoder runs without it."""
+    if "torch" in sys.modules:
+        return int(sys.modules["torch"].get_num_threads())
+    threads = os.environ.get(_THREADS, "")
+    return int(threads) if threads.isdecimal() else os.cpu_count() or 1
+
+
+def _start_worker(start: bytes, numbers: Any, parent: Connection, threads: int) -> None:
+    """Prepare a worker process. What can fail is left to its first task, whose error is raised
+    where its result is awaited."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one after Ctrl-C
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    os.environ[_THREADS] = str(threads)  # of libraries that are not imported yet
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
+    _worker.update(start=start, number=numbers.get())
+
+
+def _end_with(parent: Connection) -> None:
+    try:
+        parent.recv()
+    finally:
+        os._exit(1)
+
+
+def _work(task: Any) -> Any:
+    """Apply the function of this worker process to a task."""
+    try:
+        if "function" not in _worker:
+            _worker["function"] = pickle.loads(_worker["start"])(_worker["number"])
+        return _worker["function"](task)
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            message = f"a worker process failed: {type(error).__name__}: {error}"
+            raise RuntimeError(message) from error
+        raise

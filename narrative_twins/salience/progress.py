@@ -1,0 +1,120 @@
+"""Progress of scoring: a bar, a function that is called, and an estimate for long runs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.salience.operations import Operation
+from narrative_twins.salience.plans import one_pass_share
+from narrative_twins.stories.story import Story
+
+LONG = 10.0
+"""Estimated seconds of exact scoring from which people who wait are advised."""
+_MEASURED = 1.0  # seconds by which its speed is measured
+
+
+@dataclass
+class Watch:
+    """What people who wait for scores see, as the option `progress`; false without a bar.
+
+    Attributes:
+        bar: whether a progress bar is shown.
+        on_long: called once, as soon as exact scoring is estimated to take more than `LONG`
+            seconds: with that estimate and with a rough one for one pass.
+    """
+
+    bar: bool
+    on_long: Callable[[float, float], None]
+    called: bool = False
+
+    def __bool__(self) -> bool:
+        return self.bar
+
+
+def format_duration(seconds: float) -> str:
+    """A time in words, rounded, such as `2 minutes`."""
+    unit, size = "second", 1
+    for larger, its_size in (("minute", 60), ("hour", 3600)):
+        if seconds >= 0.9 * its_size:
+            unit, size = larger, its_size
+    count = max(1, round(seconds / size))
+    return f"{count} {unit}{'s' * (count > 1)}"
+
+
+class Progress:
+    """How much is done: a progress bar, or a function that is called with the amount.
+
+    Args:
+        wanted: whether to show the bar; or the function; or a `Watch`.
+        unit: what is counted.
+        total: how many there are; 0 if that is not known.
+        done: how many are done already.
+    """
+
+    def __init__(
+        self,
+        wanted: bool | Callable[[float], None] | Watch,
+        unit: str,
+        total: int = 0,
+        done: float = 0.0,
+    ) -> None:
+        self.done, self._first, self._total = done, done, total
+        self._watch = wanted if isinstance(wanted, Watch) else None
+        self._began: tuple[float, float] | None = None  # the time after the first pass, and `done`
+        self._one_pass_share: Callable[[], float] | None = None
+        self._call = wanted if callable(wanted) else lambda done: None
+        self._bar: tqdm[Any] = tqdm(
+            total=total or None,
+            initial=done,
+            desc="scoring",
+            unit=f" {unit}",
+            unit_scale=True,
+            disable=callable(wanted) or not wanted,
+        )
+
+    def add(self, amount: float) -> None:
+        """This much more is done."""
+        self.reach(self.done + amount)
+
+    def reach(self, done: float) -> None:
+        """This much is done in all."""
+        self._bar.update(done - self.done)
+        self.done = done
+        self._call(done)
+        if self._watch is not None and not self._watch.called and done > self._first:
+            self._estimate(self._watch)
+
+    def compare(self, encoder: StoryEncoder, operations: list[Operation], story: Story) -> None:
+        """Compare the time of one pass with the time of exact scoring by this story, if a `Watch`
+        wants an estimate."""
+
+        def share() -> float:
+            return one_pass_share(operations, encoder.tokenize(story.sentences), story.windows)
+
+        if encoder.pooling == "mean" and any(operation.has_one_pass for operation in operations):
+            self._one_pass_share = share
+
+    def _estimate(self, watch: Watch) -> None:
+        """Estimate how long scoring takes by its speed after the first forward pass, which may be
+        slower than others."""
+        now = time.monotonic()
+        self._began = self._began or (now, self.done)
+        spent, done = now - self._began[0], self.done - self._began[1]
+        total = max(self._total, math.ceil(self.done))
+        if spent < _MEASURED or not done or self.done >= total or self._one_pass_share is None:
+            return
+        seconds = (total - self._first) * spent / done
+        if seconds > LONG and (share := self._one_pass_share()) < 0.5:
+            watch.called = True
+            watch.on_long(seconds, seconds * share)
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        self._bar.close()
