@@ -42,7 +42,7 @@ from narrative_twins.app.queue import (
 )
 from narrative_twins.encoder.passes import ForwardPasses
 from narrative_twins.salience.books.result import LEVELS
-from narrative_twins.salience.engine import format_duration
+from narrative_twins.salience.progress import format_duration
 from narrative_twins.show.formats import FORMATS, register_format
 from narrative_twins.stories.books.reading import book_of
 from narrative_twins.stories.story import Window
