@@ -4,7 +4,6 @@ written."""
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making.generated import Report, describe_rows, facts_of, public_name
+from narrative_twins.making.generated import Report, describe_rows, facts_of, logger, public_name
 from narrative_twins.prompting.chat import ATTEMPTS, Chat, Rejected, Server
 from narrative_twins.writing import atomic_write, check_writable, digest
-
-logger = logging.getLogger(__name__)
 
 LICENCE = (
     "The licence of the stories also applies to what the model wrote, and the terms of the model"

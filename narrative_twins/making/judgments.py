@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -11,14 +10,12 @@ from typing import Any, Literal, TypeAlias
 from narrative_twins.data.loading import load_story_salience
 from narrative_twins.hub.facts import DatasetFacts
 from narrative_twins.making.by_model import LICENCE, Generated, model_settings, rows_by_model
-from narrative_twins.making.generated import Report, recipe_text
+from narrative_twins.making.generated import Report, logger, recipe_text
 from narrative_twins.prompting.chat import ATTEMPTS, Chat, Server
 from narrative_twins.prompting.prompted import ask_scores
 from narrative_twins.prompting.styles import READERS
 from narrative_twins.prompting.templates import read_templates
 from narrative_twins.stories.story import AUTO_SINGLE, Story, Windows
-
-logger = logging.getLogger(__name__)
 
 VotingStyle: TypeAlias = Literal["choose", "shares"]
 

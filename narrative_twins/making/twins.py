@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,12 +21,10 @@ from narrative_twins.making.by_model import (
     model_settings,
     rows_by_model,
 )
-from narrative_twins.making.generated import Report, recipe_text
+from narrative_twins.making.generated import Report, logger, recipe_text
 from narrative_twins.making.recipes import RECIPES, TwinOptions
 from narrative_twins.prompting.chat import ATTEMPTS, Chat, Server
 from narrative_twins.stories.story import Story, StoryError
-
-logger = logging.getLogger(__name__)
 
 
 def source_row(content: Any, options: TwinOptions) -> dict[str, Any]:

@@ -7,6 +7,7 @@ since it is paid for.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 from collections import Counter
@@ -123,13 +124,16 @@ class Server:
     @property
     def key(self) -> str:
         """The API key for the server, `none` if there is none; a `ValueError` if the variable that
-        the user names is not set."""
+        the user names is not set, or its value is no key."""
         host = urlsplit(self.url).hostname or ""
         is_trusted = host in ("localhost", "127.0.0.1", "::1") or host.endswith(".openai.com")
         variable = self.key_variable or (KEY_VARIABLE if is_trusted else "")
         key = os.environ.get(variable, "").strip()
         if self.key_variable and not key:
             raise ValueError(f"the environment variable {variable} of the API key is not set")
+        # Errors about invalid headers would show the key.
+        if not all("!" <= char <= "~" for char in key):
+            raise ValueError(f"the value of {variable} is no API key: it has other characters")
         return key or "none"
 
     def request_of(self, question: Question, attempt: int) -> tuple[str, dict[str, Any]]:
@@ -230,15 +234,18 @@ class Chat:
                 self._is_stopping = True
                 raise
 
-        results = []
+        results: list[Result | Rejected] = []
         # Its threads don't keep the process from ending, unlike those of a ThreadPoolExecutor.
         pool = ThreadPool(self.server.concurrency)
         try:
             with tqdm(total=len(jobs), disable=not progress, unit="story", file=sys.stderr) as bar:
-                for result in pool.imap(one, jobs):
-                    results.append(result)
-                    bar.update()
-                    bar.set_postfix_str(self.usage)
+                done = pool.imap(one, jobs)
+                while len(results) < len(jobs):
+                    # Windows can't interrupt a wait without an end.
+                    with suppress(multiprocessing.TimeoutError):
+                        results.append(done.next(timeout=1))
+                        bar.set_postfix_str(self.usage, refresh=False)
+                        bar.update()
         except BaseException as error:
             self._is_stopping = True
             if isinstance(error, KeyboardInterrupt):
@@ -328,8 +335,7 @@ class Chat:
         either, since the server can't be reached or used, or many requests failed in a row."""
         status = getattr(error, "status_code", None)
         cause = "it is not a chat completion" if isinstance(error, _MALFORMED) else error.__cause__
-        problem = " ".join(f"a request to {self.server.url} failed: {error} {cause or ''}".split())
-        problem = problem[:_MESSAGE]
+        problem = " ".join(f"the request failed: {error} {cause or ''}".split())[:_MESSAGE]
         with self._lock:
             self._failures += 1
         is_connection = isinstance(error, self._openai.APIConnectionError)
@@ -340,8 +346,9 @@ class Chat:
         if is_unusable or is_often:
             return ServerError(
                 f"{problem}; no more are sent after {self._failures} without an answer; check that"
-                f" the server is running, its address, the model {self.server.model}, the API key,"
-                " and the fields of the request (null removes one)"
+                f" the server is running, its address {self.server.url}, the model"
+                f" {self.server.model}, the API key, and the fields of the request (null removes"
+                " one)"
             )
         return Rejected(step, problem)
 

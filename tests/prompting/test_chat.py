@@ -217,12 +217,14 @@ def test_a_server_that_can_not_be_used_ends_the_run(status, tmp_path):
         ("https://example.org/v1", None, "none"),
         ("https://example.org/v1", "MINE", "my-key"),
         ("https://example.org/v1", "NOT_SET", "NOT_SET of the API key is not set"),
+        ("https://example.org/v1", "BROKEN", "^the value of BROKEN is no API key: it has other"),
     ],
 )
 def test_the_key_is_sent_only_where_it_belongs(address, variable, expected, monkeypatch):
     monkeypatch.setenv("MINE", "my-key")
+    monkeypatch.setenv("BROKEN", "my\nkey")
     server = Server(address, "tiny", key_variable=variable)
-    if "NOT_SET" in expected:
+    if "API key" in expected:
         with pytest.raises(ValueError, match=expected):
             _ = server.key
     else:
