@@ -1,9 +1,11 @@
-"""Highlights exported by annotation tools (Label Studio, Prodigy), converted to rows for
-`load_story_salience`. A tool is a record in `TOOLS`."""
+"""Answers of several annotators, merged into one row a story for `load_story_salience`: exports of
+annotation tools (Label Studio, Prodigy), and what `narrative-twins annotate` writes. A tool is a
+record in `TOOLS`."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -19,14 +21,9 @@ _STORY_COLUMNS = ("text", "title", "sentences", "windows")
 
 
 class Answer(NamedTuple):
-    """The highlights of one annotator in a text.
-
-    Attributes:
-        story: the key by which answers to the same story are merged.
-        annotator: who answered, None if that is not known.
-        columns: the columns of the story, one of which is its `text`.
-        spans: objects with `start` and `end` in characters, and a `label` or `labels`.
-    """
+    """The highlights of one annotator (None if not known) in a text: `story` is the key by which
+    answers to the same story are merged, `columns` are those of the story, such as its `text`, and
+    `spans` are objects with `start` and `end` in characters, and a `label` or `labels`."""
 
     story: str
     annotator: str | None
@@ -35,13 +32,9 @@ class Answer(NamedTuple):
 
 
 class AnnotationTool(NamedTuple):
-    """A tool whose exports can be read.
-
-    Attributes:
-        recognizes: whether a row has columns that only this format has.
-        answers: the answers in a row; those that are skipped are counted by the reason. Errors of
-            any kind mean that the row is not of this format.
-    """
+    """A tool whose exports can be read: whether a row has columns that only its format has; and the
+    answers in a row, of which those that are skipped are counted by the reason. Any error there
+    means that the row is not of this format."""
 
     recognizes: Callable[[Mapping[str, Any]], bool]
     answers: Callable[[Record, Counter[str]], Iterator[Answer]]
@@ -88,40 +81,36 @@ def salience_records(
 def _collected(records: Iterable[Record]) -> Iterator[Record]:
     """One row for each story, with the choices and the summaries of all annotators, from a row for
     each answer as `narrative-twins annotate` writes it."""
-    stories: dict[str, tuple[Record, dict[str, Row]]] = {}
+    stories: dict[str, tuple[Record, dict[str, tuple[Any, Any]]]] = {}
     for record in records:
-        row = record.row
         first, answers = stories.setdefault(record.id, (record, {}))
-        if row.get("story") != first.row.get("story"):
+        annotator = str(record.row.get("annotator"))
+        if record.row.get("story") != first.row.get("story"):
             problem = f"is another story than {first.where}, which has the same id"
             raise RowError(record.where, f"{problem}; give it an id of its own")
-        annotator = str(row.get("annotator"))
         if annotator in answers:
             problem = f"is a second answer to the same story of annotator {annotator!r}"
             raise RowError(record.where, f"{problem}; remove one")
-        choice = require_column(row, record.where, "choice")
-        answers[annotator] = {"choices": choice, "summaries": row.get("summary")}
+        choice = require_column(record.row, record.where, "choice")
+        answers[annotator] = choice, record.row.get("summary")
     for first, answers in stories.values():
-        columns: dict[str, Any] = {
-            name: [answer[name] for answer in answers.values()] for name in ("choices", "summaries")
-        }
-        if None in columns["summaries"]:
-            del columns["summaries"]
-        story = {name: first.row.get(name) for name in ("title", "story", "windows")}
-        yield first._replace(row={**story, **columns})
+        choices, summaries = map(list, zip(*answers.values(), strict=True))
+        row = {name: first.row.get(name) for name in ("title", "story", "windows")}
+        row |= {"choices": choices, "summaries": None if None in summaries else summaries}
+        yield first._replace(row=row)
 
 
 def _recognized_format(record: Record) -> str:
     """The format of a row by columns that only one of the formats has."""
     row = record.row
-    found = [name for name, tool in TOOLS.items() if tool.recognizes(row)]
+    formats = [name for name, tool in TOOLS.items() if tool.recognizes(row)]
     plain = (row[name] for name in (*LABEL_COLUMNS, *SUMMARIES) if row.get(name) is not None)
     if any(content != [] and not _has_objects(content) for content in plain):
-        found.append("plain")
-    if len(found) > 1:
-        problem = f"has columns of the formats {' and '.join(found)}; name one by row_format="
+        formats.append("plain")
+    if len(formats) > 1:
+        problem = f"has columns of the formats {' and '.join(formats)}; name one by row_format="
         raise RowError(record.where, problem)
-    return found[0] if found else "plain"
+    return formats[0] if formats else "plain"
 
 
 def _has_objects(value: Any) -> bool:
@@ -138,19 +127,8 @@ def _label_studio(record: Record, skipped: Counter[str]) -> Iterator[Answer]:
         if annotation.get("was_cancelled"):
             skipped["canceled"] += 1
             continue
-        results = [result for result in annotation["result"] if result.get("type") == "labels"]
-        spans = [result["value"] for result in results]
+        spans = [each["value"] for each in annotation["result"] if each.get("type") == "labels"]
         yield Answer(record.where, str(number), record.row["data"], spans)
-
-
-def _label_studio_min(record: Record, skipped: Counter[str]) -> Iterator[Answer]:
-    """The single answer of a row: its highlights are in the column with the name of the Labels
-    tag."""
-    row = record.row
-    # Other columns of the task may have objects as well.
-    lists = [value for value in row.values() if _has_objects(value) and "start" in value[0]]
-    story = record.id if row.get("id") is not None else row["text"]
-    yield Answer(story, str(row["annotation_id"]), row, [span for spans in lists for span in spans])
 
 
 def _prodigy(record: Record, skipped: Counter[str]) -> Iterator[Answer]:
@@ -169,16 +147,12 @@ TOOLS = {
     "label-studio": AnnotationTool(
         lambda row: isinstance(row.get("data"), Mapping) and "annotations" in row, _label_studio
     ),
-    "label-studio-min": AnnotationTool(
-        lambda row: "annotation_id" in row and "annotator" in row, _label_studio_min
-    ),
     "prodigy": AnnotationTool(
         lambda row: "_input_hash" in row or "answer" in row or _has_objects(row.get("spans")),
         _prodigy,
     ),
 }
-"""The annotation tools by the name of their format: Label Studio's JSON and JSON-MIN, Prodigy's
-JSON Lines."""
+"""The annotation tools by the name of their format: Label Studio's JSON, Prodigy's JSON Lines."""
 
 
 def _merged(
@@ -186,46 +160,40 @@ def _merged(
 ) -> Iterator[Record]:
     """One row for each story, with the highlights of all annotators."""
     skipped: Counter[str] = Counter()
-    answers = [
-        (record, answer)
-        for record in records
-        for answer in _checked_answers(record, row_format, skipped)
-    ]
+    answers = [(r, answer) for r in records for answer in _checked_answers(r, row_format, skipped)]
     counts = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
-    labels = {label for _, answer in answers for span in answer.spans for label in _labels_of(span)}
-    if not any(answer.spans for _, answer in answers):
+    spans = [span for _, answer in answers for span in answer.spans]
+    labels = {label for span in spans for label in _labels_of(span)}
+    if not spans:
         fix = "export a project in which spans of a text are labelled"
         raise RowError(path, f"nothing is highlighted (skipped: {counts or 'none'}); {fix}")
-    known = ", ".join(repr(label[:60]) for label in sorted(labels)[:10]) or "none"
-    if span_labels is None and len(labels) > 1:
-        fix = f"name those that mark salient text, such as span_labels=[{min(labels)[:60]!r}]"
-        raise RowError(path, f"spans have the labels {known}; {fix}")
-    if missing := set(span_labels or ()) - labels:
-        raise RowError(path, f"no span has the label {min(missing)!r}; the labels are {known}")
+    if (span_labels is None and len(labels) > 1) or not labels.issuperset(span_labels or ()):
+        known = ", ".join(repr(label[:60]) for label in sorted(labels)[:10]) or "none"
+        fix = "name those that mark salient text by span_labels=[...]"
+        raise RowError(path, f"the labels of spans are {known}; {fix}")
     if counts:
         logger.warning("%s: answers that were skipped: %s", path, counts)
     stories: dict[str, tuple[Record, Row, dict[str | None, list[list[int]]]]] = {}
     for record, answer in answers:
-        given = {name: answer.columns.get(name) for name in _STORY_COLUMNS}
-        first, columns, spans = stories.setdefault(answer.story, (record, given, {}))
-        if given != columns:
+        story = {name: answer.columns.get(name) for name in _STORY_COLUMNS}
+        first, columns, by_annotator = stories.setdefault(answer.story, (record, story, {}))
+        if story != columns:
             problem = f"differs in {', '.join(_STORY_COLUMNS)} from {first.where}"
             raise RowError(record.where, f"{problem}, which is the same story")
-        own = [
+        marked = [
             [span["start"], span["end"]]
             for span in answer.spans
             if not span_labels or not set(span_labels).isdisjoint(_labels_of(span))
         ]
         # An annotator who is not known can't have answered twice.
-        if answer.annotator in spans and (
-            answer.annotator is None or spans[answer.annotator] != own
-        ):
+        earlier = by_annotator.get(answer.annotator, marked)
+        if earlier != marked or (answer.annotator is None and None in by_annotator):
             problem = f"is a second answer to the same text of annotator {answer.annotator!r}"
             fix = "remove one, or name the annotators by '_annotator_id'"
             raise RowError(record.where, f"{problem}; {fix}")
-        spans[answer.annotator] = own
-    for first, columns, spans in stories.values():
-        yield first._replace(row={**columns, "spans": list(spans.values())})
+        by_annotator[answer.annotator] = marked
+    for first, columns, by_annotator in stories.values():
+        yield first._replace(row={**columns, "spans": list(by_annotator.values())})
 
 
 def _checked_answers(record: Record, row_format: str, skipped: Counter[str]) -> list[Answer]:
@@ -235,16 +203,14 @@ def _checked_answers(record: Record, row_format: str, skipped: Counter[str]) -> 
         answers = list(TOOLS[row_format].answers(record, skipped))
         for answer in answers:
             text = answer.columns["text"]
-            if not isinstance(text, str):
-                raise TypeError("the text is not a string")
             for span in answer.spans:
                 _labels_of(span)
                 start, end = check_span([span["start"], span["end"]], "spans", text, record.where)
-                found, own = text[start:end], span.get("text")
-                if own is not None and _visible(found) != _visible(own):
-                    problem = f"the span {[start, end]} of 'text' is {found[:60]!r}, but its own"
+                marked, text_of_span = text[start:end], span.get("text")
+                if text_of_span is not None and _visible(marked) != _visible(text_of_span):
+                    problem = f"the span {[start, end]} of 'text' is {marked[:60]!r}, but its own"
                     fix = "give the text that was annotated, unchanged"
-                    raise RowError(record.where, f"{problem} text is {own[:60]!r}; {fix}")
+                    raise RowError(record.where, f"{problem} text is {text_of_span[:60]!r}; {fix}")
     except RowError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -255,9 +221,7 @@ def _checked_answers(record: Record, row_format: str, skipped: Counter[str]) -> 
 
 
 def _visible(text: str) -> str:
-    for escaped in ("\\n", "\\r", "\\t"):
-        text = text.replace(escaped, "")
-    return "".join(text.split())
+    return re.sub(r"\\[nrt]|\s", "", text)
 
 
 def _labels_of(span: Mapping[str, Any]) -> list[str]:

@@ -3,11 +3,11 @@ itself, from files or from the Hub."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any, ClassVar, TypeAlias, TypedDict, Unpack, get_args
 
 import datasets
@@ -27,7 +27,7 @@ from narrative_twins.data.sources import (
     corpus_files,
     source_files,
 )
-from narrative_twins.files import digest, digest_of_files
+from narrative_twins.writing import digest, digest_of_files
 
 logger = logging.getLogger(__name__)
 
@@ -64,8 +64,8 @@ class LoadOptions(TypedDict, total=False):
 
 @dataclass
 class RowsConfig(datasets.BuilderConfig):
-    """Settings of a data set: its files by split, its licence, if known, and the options of
-    `load_window_twins` and `load_story_salience`."""
+    """Settings of a data set: its files by split, its licence, if known, and the options of its
+    loading function."""
 
     files: SplitFiles = field(default_factory=dict)
     license: str = ""
@@ -84,8 +84,10 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
     BUILDER_CONFIG_CLASS = RowsConfig
     FEATURES: ClassVar[Features]
     CITATION: ClassVar[str] = NARRATIVE_TWINS
+    FILES: ClassVar[Callable[..., Sequence[str]]] = list
+    """The kind of the sequence of files; `datasets` streams the files of a list separately."""
 
-    def shape(self, row: Mapping[str, Any], where: str) -> Row:
+    def normalize(self, row: Mapping[str, Any], where: str) -> Row:
         """Convert a row of a file to the columns of the data set, without its id."""
         raise NotImplementedError
 
@@ -105,7 +107,7 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
         if not self.config.files:
             raise ValueError("the builder has no files; use the loading function, or give files=")
         return [
-            datasets.SplitGenerator(name=split, gen_kwargs={"files": files, "split": split})
+            datasets.SplitGenerator(split, {"files": self.FILES(files), "split": split})
             for split, files in self.config.files.items()
         ]
 
@@ -114,7 +116,7 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
         for record in (record for file in files for record in self.records(file)):
             count += 1
             try:
-                row = self.shape(record.row, record.where)
+                row = self.normalize(record.row, record.where)
             except ShortWindowError as error:
                 short.append(error)
             else:
@@ -138,7 +140,7 @@ class StoryTwinsBuilder(RowsBuilder):
         | {column: List(_NUMBER) for column in ("story_votes", "negative_votes")}
     )
 
-    def shape(self, row: Mapping[str, Any], where: str) -> Row:
+    def normalize(self, row: Mapping[str, Any], where: str) -> Row:
         return rows.story_twins(row, where)
 
 
@@ -147,18 +149,12 @@ class WindowTwinsBuilder(RowsBuilder):
     sentences are aligned to the windows, negatives (another plot) and turning points."""
 
     FEATURES = Features(
-        {
-            "id": _TEXT,
-            "title": _TEXT,
-            "story": List(List(_TEXT)),
-            "twin": List(_TEXT),
-            "twin_windows": List(List(_NUMBER)),
-            "negative": List(List(_TEXT)),
-            "turning_points": List(_NUMBER),
-        }
+        {"id": _TEXT, "title": _TEXT, "story": List(List(_TEXT)), "twin": List(_TEXT)}
+        | {"twin_windows": List(List(_NUMBER)), "negative": List(List(_TEXT))}
+        | {"turning_points": List(_NUMBER)}
     )
 
-    def shape(self, row: Mapping[str, Any], where: str) -> Row:
+    def normalize(self, row: Mapping[str, Any], where: str) -> Row:
         return rows.window_twins(row, where, self.config.windows, self.config.min_window)
 
 
@@ -167,20 +163,12 @@ class StorySalienceBuilder(RowsBuilder):
     summaries."""
 
     FEATURES = Features(
-        {
-            "id": _TEXT,
-            "title": _TEXT,
-            "story": List(_TEXT),
-            "windows": List(List(_NUMBER)),
-            "labels": List(_LABEL),
-            "annotations": List(List(_LABEL)),
-            "choices": List(_NUMBER),
-            "counts": List(_NUMBER),
-            "summaries": List(_TEXT),
-        }
+        {"id": _TEXT, "title": _TEXT, "story": List(_TEXT), "windows": List(List(_NUMBER))}
+        | {"labels": List(_LABEL), "annotations": List(List(_LABEL))}
+        | {"choices": List(_NUMBER), "counts": List(_NUMBER), "summaries": List(_TEXT)}
     )
 
-    def shape(self, row: Mapping[str, Any], where: str) -> Row:
+    def normalize(self, row: Mapping[str, Any], where: str) -> Row:
         return labels.story_salience(row, where)
 
     def records(self, file: str) -> Iterator[Record]:
@@ -198,16 +186,10 @@ class RocStoriesBuilder(RowsBuilder):
 
     CITATION = ROCSTORIES
     FEATURES = StorySalienceBuilder.FEATURES
+    FILES = tuple  # an id may be repeated in another file
 
-    def shape(self, row: Mapping[str, Any], where: str) -> Row:
+    def normalize(self, row: Mapping[str, Any], where: str) -> Row:
         return labels.roc_story(row, where)
-
-    def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
-        generators = super()._split_generators(dl_manager)
-        # `datasets` streams the files of a list separately, but an id may be repeated in another.
-        for generator in generators:
-            generator.gen_kwargs["files"] = tuple(generator.gen_kwargs["files"])
-        return generators
 
     def _generate_examples(self, files: Iterable[str], split: str) -> Iterator[tuple[str, Row]]:
         stories = super()._generate_examples(files, split)
@@ -245,15 +227,11 @@ class TurningPointsBuilder(RowsBuilder):
 
     CITATION = TRIPOD
     FEATURES = Features(
-        {
-            "id": _TEXT,
-            "story": List(_TEXT),
-            "windows": List(List(_NUMBER)),
-            "turning_points": List(_NUMBER),
-        }
+        {"id": _TEXT, "story": List(_TEXT), "windows": List(List(_NUMBER))}
+        | {"turning_points": List(_NUMBER)}
     )
 
-    def shape(self, row: Mapping[str, Any], where: str) -> Row:
+    def normalize(self, row: Mapping[str, Any], where: str) -> Row:
         return rows.turning_points(row, where, self.config.windows, self.config.cleaning)
 
 
@@ -378,7 +356,7 @@ def load_story_salience(
 
     A `.csv` has one row per sentence (and annotator), in story order, with `story_id`, `sentence`
     and `label`, and optionally `annotator`, `window` and `title`. TRIPOD's table is read too.
-    Exports of annotation tools are read as they are: JSON and JSON-MIN of Label Studio, with Labels
+    Exports of annotation tools are read as they are: JSON of Label Studio, with Labels
     of a Text tag called `text`, and JSON Lines of Prodigy with spans. Answers to the same text are
     merged; those that were rejected, ignored or canceled are skipped, and their number is logged.
 
@@ -387,8 +365,8 @@ def load_story_salience(
             None is the package's own corpus, whose votes were judged by a language model, not by
             people.
         split, options: as in `load_story_twins`, which also describes the result and the errors.
-        row_format: the format of the rows: `"plain"` for the forms above, `"label-studio"`,
-            `"label-studio-min"` or `"prodigy"`. By default it is recognized by the columns of the
+        row_format: the format of the rows: `"plain"` for the forms above, `"label-studio"`
+            or `"prodigy"`. By default it is recognized by the columns of the
             first row of each file.
         span_labels: label or labels of an annotation tool that mark salient text; required if spans
             have several.
@@ -442,7 +420,7 @@ def load_roc_stories(
     if exclude is not None:
         for name, paths in _files(exclude, options).items():
             files["labelled" if name == "train" else name] = paths
-    return _load_files(RocStoriesBuilder, files, split, options, {})
+    return _load_files(RocStoriesBuilder, files, split, options)
 
 
 def load_turning_points(
@@ -491,24 +469,19 @@ def _load(
     """Load the files of a source; without one, one of these corpora of the package, by default the
     first."""
     if source is not None:
-        return _load_files(builder_class, _files(source, options), split, options, settings)
+        return _load_files(builder_class, _files(source, options), split, options, **settings)
     name = options.get("name") or corpora[0]
     if name not in corpora:
         raise ValueError(
             f"name={name!r} is not a corpus of the package for this; use {', '.join(corpora)}"
         )
-    settings["license"] = "cc0-1.0"
-    return _load_files(builder_class, corpus_files(name), split, options, settings)
+    files = corpus_files(name)
+    return _load_files(builder_class, files, split, options, license="cc0-1.0", **settings)
 
 
 def _files(source: DataSource, options: LoadOptions) -> SplitFiles:
-    return source_files(
-        source,
-        options.get("revision"),
-        options.get("token"),
-        options.get("name"),
-        options.get("cache_dir"),
-    )
+    names = ("revision", "token", "name", "cache_dir")
+    return source_files(source, *(options.get(name) for name in names))  # type: ignore[arg-type]
 
 
 def _load_files(
@@ -516,15 +489,17 @@ def _load_files(
     files: SplitFiles,
     split: str | None,
     options: LoadOptions,
-    settings: Mapping[str, Any],
+    **settings: Any,
 ) -> LoadedData:
     """Load files by the builder, which has `settings`."""
-    streaming = bool(options.get("streaming"))
     # By default `datasets` names a cache after the module, and reuses it even if the files or this
     # package change.
+    contents = [version("narrative_twins"), repr(builder_class.FEATURES)]
+    if not (streaming := bool(options.get("streaming"))):
+        contents += [digest_of_files(file) for of_split in files.values() for file in of_split]
     builder = builder_class(
         dataset_name=builder_class.__name__,
-        hash=None if streaming else _fingerprint(builder_class, files),
+        hash=digest(contents)[:16],
         cache_dir=options.get("cache_dir"),
         files=files,
         **settings,
@@ -538,10 +513,3 @@ def _load_files(
             raise error.__cause__ from None
         raise
     return builder.as_dataset(split=split)
-
-
-def _fingerprint(builder_class: type[RowsBuilder], files: SplitFiles) -> str:
-    """A digest of the version, the columns and the content of all files."""
-    contents = [digest_of_files(file) for of_split in files.values() for file in of_split]
-    version = importlib.metadata.version("narrative_twins")
-    return digest([version, repr(builder_class.FEATURES), contents])[:16]

@@ -6,6 +6,7 @@ import csv
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -99,12 +100,8 @@ def _json(path: str, file: IO[bytes]) -> Iterator[Entry]:
         yield from _json_lines(path, file)
         return
     rows = read_json(file)
-    if (
-        isinstance(rows, Mapping)
-        and rows
-        and not any(isinstance(row, Mapping) for row in rows.values())
-    ):
-        rows = [rows]  # a single line
+    if isinstance(rows, Mapping) and not any(isinstance(row, Mapping) for row in rows.values()):
+        rows = [rows] if rows else []  # a single line
     if not isinstance(rows, (Mapping, list)):
         problem = f"contains {type(rows).__name__}; a list of rows is needed, or an object by id"
         raise RowError(path, problem)
@@ -134,14 +131,12 @@ def _arrow(path: str, file: IO[bytes]) -> Iterator[Entry]:
 
 
 def _rows_of(path: str, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[Entry]:
-    number = 0
+    number = count()
     for batch in batches:
         names = batch.schema.names
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise RowError(path, f"has several columns {twice!r}; rename or remove all but one")
-        for row in batch.to_pylist():
-            yield f"{path}, row {number}", None, row
-            number += 1
+        yield from ((f"{path}, row {next(number)}", None, row) for row in batch.to_pylist())
 
 
 _TEXT_READERS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _csv}

@@ -45,25 +45,14 @@ NARRATIVE_TWINS = """
     author={Igor Sterner and Alex Lascarides and Frank Keller},
 }
 """
-ROCSTORIES = """
-@inproceedings{mostafazadeh-2016-corpus,
-    title={A Corpus and Cloze Evaluation for Deeper Understanding of Commonsense Stories},
-    author={Nasrin Mostafazadeh and Nathanael Chambers and Xiaodong He and Devi Parikh and
-        Dhruv Batra and Lucy Vanderwende and Pushmeet Kohli and James Allen},
-    booktitle={Proceedings of NAACL-HLT 2016},
-    pages={839--849},
-    year={2016},
-}
-"""
-TRIPOD = """
-@inproceedings{papalampidi-2019-movie,
-    title={Movie Plot Analysis via Turning Point Identification},
-    author={Pinelopi Papalampidi and Frank Keller and Mirella Lapata},
-    booktitle={Proceedings of EMNLP-IJCNLP 2019},
-    pages={1707--1717},
-    year={2019},
-}
-"""
+ROCSTORIES = (
+    "Mostafazadeh et al. (2016). A Corpus and Cloze Evaluation for Deeper Understanding of"
+    " Commonsense Stories. Proceedings of NAACL-HLT 2016, 839-849."
+)
+TRIPOD = (
+    "Papalampidi, Keller and Lapata (2019). Movie Plot Analysis via Turning Point Identification."
+    " Proceedings of EMNLP-IJCNLP 2019, 1707-1717."
+)
 
 CARD = "README.md"
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -109,24 +98,22 @@ def source_files(
             does not apply.
     """
 
-    def on_hub(path: str) -> SplitFiles:
-        return _hub_files(path, name, revision, token)
-
     def files_of(rows: Rows) -> list[str]:
         if isinstance(rows, Dataset):
             return [_written(rows, cache_dir)]
-        found: list[str] = []
+        files: list[str] = []
         for path in map(_local, [rows] if isinstance(rows, (str, os.PathLike)) else rows):
             is_remote = path.startswith("hf://")
-            found += sum(on_hub(path).values(), []) if is_remote else _matching(path)
-        if not found:
+            on_hub = _hub_files(path, name, revision, token) if is_remote else {}
+            files += sum(on_hub.values(), []) if is_remote else _matching(path)
+        if not files:
             raise ValueError("no files; give at least one for each split")
-        return found
+        return files
 
     if isinstance(source, (str, os.PathLike)):
         source = path = _local(source)
         if path.startswith("hf://") or not (os.path.exists(path) or glob.has_magic(path)):
-            return on_hub(path)
+            return _hub_files(path, name, revision, token)
         if os.path.isdir(path) and revision is None:
             try:
                 source = load_from_disk(path)
@@ -151,22 +138,22 @@ def configurations(folder: Path) -> MetadataConfigs:
         raise ValueError(f"the metadata of {card} are invalid ({error}); repair them") from error
 
 
-def _local(path: Name) -> str:
+def _local(name: Name) -> str:
     """A path, also of a `file://` address."""
-    found = os.fspath(path)
-    return unquote(found.removeprefix("file://")) if found.startswith("file://") else found
+    path = os.fspath(name)
+    return unquote(path.removeprefix("file://")) if path.startswith("file://") else path
 
 
 def _matching(path: str) -> list[str]:
     """The data files that a path or a pattern names."""
-    found = [path] if os.path.isfile(path) else sorted(glob.glob(path, recursive=True))
-    found = [file for file in found if os.path.isfile(file)]
-    if not found:
+    files = [path] if os.path.isfile(path) else sorted(glob.glob(path, recursive=True))
+    files = [file for file in files if os.path.isfile(file)]
+    if not files:
         raise FileNotFoundError(f"{path} is not a file, and no files match it; check the name")
-    for file in found:
-        if not is_data_file(file):
-            raise ValueError(f"{file} has an unknown format; supported: {' '.join(DATA_PATTERNS)}")
-    return found
+    if unknown := [file for file in files if not is_data_file(file)]:
+        supported = " ".join(DATA_PATTERNS)
+        raise ValueError(f"{unknown[0]} has an unknown format; supported: {supported}")
+    return files
 
 
 def _written(rows: Dataset, cache_dir: str | None) -> str:
@@ -185,14 +172,14 @@ def _patterns(folder: Path, name: str | None) -> tuple[str, Any]:
     """The folder, relative to `folder`, and the patterns of the files by split of a configuration:
     None if file names determine the split. Raises a `ValueError` if there is no such configuration,
     or none of several is the default one."""
-    found = configurations(folder)
-    known = ", ".join(found) or "none"
-    chosen = found.get_default_config_name() if name is None else name
-    if chosen is None and found:
-        raise ValueError(f"there are several configurations; choose one with name=: {known}")
-    if chosen is not None and chosen not in found:
-        raise ValueError(f"no configuration {name!r}; the data set has {known}")
-    entry = {} if chosen is None else found[chosen]
+    by_name = configurations(folder)
+    names = ", ".join(by_name) or "none"
+    name = by_name.get_default_config_name() if name is None else name
+    if name is None and by_name:
+        raise ValueError(f"there are several configurations; choose one with name=: {names}")
+    if name is not None and name not in by_name:
+        raise ValueError(f"no configuration {name!r}; the data set has {names}")
+    entry = {} if name is None else by_name[name]
     files = entry.get("data_files")
     return str(entry.get("data_dir", "")), None if files is None else sanitize_patterns(files)
 
@@ -201,19 +188,17 @@ def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
     """The data files of a folder by split: of a configuration, if its card has any, else by file
     names, as `datasets` does it."""
     inside, patterns = _patterns(folder, name)
-    base = os.path.join(folder, inside)
-    root = os.path.abspath(folder)
-    found: SplitFiles = {}
+    base, root = os.path.join(folder, inside), os.path.abspath(folder)
     resolved = DataFilesDict.from_patterns(patterns or get_data_patterns(base), base)
-    for split, files in resolved.items():
-        for file in filter(is_data_file, files):
-            # The card may be from a stranger, and must not name private files of the user.
-            if os.path.commonpath([root, os.path.abspath(file)]) != root:
-                raise ValueError(f"the card names {file}, which is outside of the data set")
-            found.setdefault(str(split), []).append(file)
-    if not found:
+    by_split = {str(split): [*filter(is_data_file, files)] for split, files in resolved.items()}
+    for file in sum(by_split.values(), []):
+        # The card may be from a stranger, and must not name private files of the user.
+        if os.path.commonpath([root, os.path.abspath(file)]) != root:
+            raise ValueError(f"the card names {file}, which is outside of the data set")
+    by_split = {split: files for split, files in by_split.items() if files}
+    if not by_split:
         raise FileNotFoundError(f"no data files in {base}; supported: {' '.join(DATA_PATTERNS)}")
-    return found
+    return by_split
 
 
 def _hub_files(
@@ -237,16 +222,13 @@ def _hub_files(
 
     try:
         if inside:
-            found = download(inside, f"{inside.rstrip('/')}/**") / inside
-            return (
-                _folder_files(found, name) if found.is_dir() else {"train": _matching(str(found))}
-            )
+            local = download(inside, f"{inside.rstrip('/')}/**") / inside
+            is_folder = local.is_dir()
+            return _folder_files(local, name) if is_folder else {"train": _matching(str(local))}
         data_dir, patterns = _patterns(download(CARD), name)
         wanted = sum(patterns.values(), []) if patterns else ["**"]
-        return _folder_files(
-            download(CARD, *(os.path.join(data_dir, pattern) for pattern in wanted)), name
-        )
+        folder = download(CARD, *(f"{data_dir}/{pattern}".lstrip("/") for pattern in wanted))
+        return _folder_files(folder, name)
     except (RepositoryNotFoundError, LocalEntryNotFoundError) as error:
-        raise FileNotFoundError(
-            f"{path!r} is not a local path, and can't be found on the Hub: {error}"
-        ) from error
+        problem = "is not a local path, and can't be found on the Hub"
+        raise FileNotFoundError(f"{path!r} {problem}: {error}") from error

@@ -30,22 +30,20 @@ _LOOSE = re.compile(r"\s+(?=[,.;:!?](?!\w))")
 
 def read_table(path: str, columns: Iterable[str]) -> Callable[[Rows], Iterator[Entry]]:
     """The reader of the rows of a table by its columns; raises RowError if there is none."""
-    found = list(filter(None, columns))
+    names = list(filter(None, columns))
     for needed, reader in TABLES.items():
-        if set(needed) <= set(found):
+        if set(needed) <= set(names):
             return reader
     known = "; or ".join(", ".join(needed) for needed in TABLES)
-    shown = ", ".join(map(repr, found))[:500]
+    shown = ", ".join(map(repr, names))[:500]
     raise RowError(path, f"the columns of the table are {shown}; it needs {known}")
 
 
 def _read_labels(rows: Rows) -> Iterator[Entry]:
     """The stories of a table with one row a sentence, or one a sentence and annotator, as rows for
     `load_story_salience`: with `annotations` if annotators are named, else with `labels`; sentences
-    with the same `window` are a window.
-
-    The rows of a story follow each other, in story order for each annotator, either annotator by
-    annotator or sentence by sentence; otherwise, or if a cell is invalid, a RowError is raised.
+    with the same `window` are a window. The rows of a story follow each other, in story order for
+    each annotator; otherwise, or if a cell is invalid, a RowError is raised.
     """
     names = (*_LABEL_COLUMNS, *_OPTIONAL_COLUMNS)
     cells = (
@@ -59,41 +57,35 @@ def _read_labels(rows: Rows) -> Iterator[Entry]:
             fix = "put the rows of a story together, in story order"
             raise RowError(where, f"story {story_id!r} has rows further above; {fix}")
         seen.add(story_id)
-        yield where, story_id, _labelled_story(of_story)
+        yield where, story_id, _labelled_story(where, story_id, of_story)
 
 
-def _labelled_story(rows: list[tuple[str, dict[str, str]]]) -> dict[str, Any]:
+def _labelled_story(
+    where: str, story_id: str, rows: list[tuple[str, dict[str, str]]]
+) -> dict[str, Any]:
     """The rows of a story as one row."""
-    # By annotator: the sentences with their windows, and the labels.
-    sentences: dict[str, list[tuple[str, str]]] = {}
-    labels: dict[str, list[float]] = {}
-    for where, row in rows:
+    by_annotator: dict[str, list[tuple[str, str, float]]] = {}
+    for place, row in rows:
         if not all(row[name] for name in _LABEL_COLUMNS):
-            raise RowError(where, f"an empty cell; each row needs {', '.join(_LABEL_COLUMNS)}")
-        sentences.setdefault(row["annotator"], []).append((row["sentence"], row["window"]))
-        labels.setdefault(row["annotator"], []).append(_number(row["label"], where))
-    where, first = rows[0]
-    story, *others = sentences.values()
-    if any(own != story for own in others):
-        raise RowError(
-            where,
-            f"the annotators of story {first['story_id']!r} have different sentences or windows;"
-            " each needs a row for each sentence, in story order",
-        )
-    sizes = [(name, len(list(group))) for name, group in groupby(window for _, window in story)]
+            raise RowError(place, f"an empty cell; each row needs {', '.join(_LABEL_COLUMNS)}")
+        sentence = row["sentence"], row["window"], _number(row["label"], place)
+        by_annotator.setdefault(row["annotator"], []).append(sentence)
+    first, *others = ([each[:2] for each in sentences] for sentences in by_annotator.values())
+    if any(sentences != first for sentences in others):
+        problem = f"the annotators of story {story_id!r} have different sentences or windows"
+        raise RowError(where, f"{problem}; each needs a row for each sentence, in story order")
+    sizes = [(name, len(list(group))) for name, group in groupby(window for _, window in first)]
     names = [name for name, _ in sizes]
     if len(set(names)) < len(names) or ("" in names and len(names) > 1):
-        raise RowError(
-            where,
-            f"the windows of the story are {', '.join(map(repr, names))}; give each row its"
-            " window, and put the rows of a window together",
-        )
-    lists = list(labels.values())
+        problem = f"the windows of the story are {', '.join(map(repr, names))}"
+        fix = "give each row its window, and put the rows of a window together"
+        raise RowError(where, f"{problem}; {fix}")
+    labels = [[label for _, _, label in sentences] for sentences in by_annotator.values()]
     return {
-        "title": first["title"] or None,
-        "story": [sentence for sentence, _ in story],
+        "title": rows[0][1]["title"] or None,
+        "story": [sentence for sentence, _ in first],
         "windows": None if names == [""] else [size for _, size in sizes],
-        **({"labels": lists[0]} if list(labels) == [""] else {"annotations": lists}),
+        **({"labels": labels[0]} if list(by_annotator) == [""] else {"annotations": labels}),
     }
 
 
@@ -117,19 +109,14 @@ def _read_synopses(rows: Rows) -> Iterator[Entry]:
     """
     for where, row in rows:
         name = str(row["movie_name"])
-        if name.endswith(("_1", "_2")):
-            continue
-        sentences = _SYNOPSIS_SENTENCE.findall(row["synopsis_segmented"] or "")
-        points = [row.get(f"tp{number}") for number in range(1, 6)]
-        yield (
-            where,
-            name,
-            {
+        if not name.endswith(("_1", "_2")):
+            sentences = _SYNOPSIS_SENTENCE.findall(row["synopsis_segmented"] or "")
+            story = {
                 "sentences": list(map(_clean, sentences)),
                 "released": [_as_released(text) for text in sentences if text.strip()],
-                "turning_points": points,
-            },
-        )
+                "turning_points": [row.get(f"tp{number}") for number in range(1, 6)],
+            }
+            yield where, name, story
 
 
 def _clean(sentence: str) -> str:

@@ -112,19 +112,6 @@ def label_studio(rows) -> list[dict]:
     ]
 
 
-def label_studio_min(rows) -> list[dict]:
-    def label(text: str, spans: list) -> dict:
-        found = [{"start": s, "end": e, "text": text[s:e], "labels": ["Key"]} for s, e in spans]
-        return {"label": found} if found else {}
-
-    return [
-        {"id": number, "text": text, "annotator": a, "annotation_id": number * 100 + a}
-        | label(text, spans)
-        for number, (text, highlights) in enumerate(rows)
-        for a, spans in enumerate(highlights)
-    ]
-
-
 def prodigy(rows) -> list[dict]:
     """Sorted by annotators, as if they had worked one after the other."""
     found = [
@@ -171,7 +158,7 @@ def write_table(path: Path, rows: list[dict], by_sentence: bool) -> str:
 MARKED = [(TEXT, TWO), ("\ufeffA. \U0001f600 B.", [[[0, 3]], [[3, 7]], []])]
 
 
-@pytest.mark.parametrize("made", [label_studio, label_studio_min, prodigy])
+@pytest.mark.parametrize("made", [label_studio, prodigy])
 @pytest.mark.parametrize("name", ["export.json", "export.jsonl"])
 def test_exports_of_tools_give_the_labels_of_plain_rows(tmp_path, made, name):
     expected, found = (
@@ -231,13 +218,9 @@ def test_labels_that_mark_salient_text(cached, tmp_path):
         assert load(path, "train", span_labels=marks)[0]["labels"] == labels
     plain_rows = write(tmp_path / "plain.json", plain([(TEXT, [[[0, 10]]])]))
     for source, options, problem in (
-        (path, {}, "rows.jsonl: spans have the labels 'Key', 'Name'; name those"),
-        (path, {"span_labels": "key"}, "no span has the label 'key'; the labels are 'Key', 'Name'"),
-        (
-            path,
-            {"row_format": "doccano"},
-            "row_format='doccano' is unknown; use auto, plain, label",
-        ),
+        (path, {}, "rows.jsonl: the labels of spans are 'Key', 'Name'; name those"),
+        (path, {"span_labels": "key"}, "the labels of spans are 'Key', 'Name'"),
+        (path, {"row_format": "x"}, "row_format='x' is unknown; use auto, plain, label"),
         (plain_rows, {"span_labels": "Key"}, "span_labels= is for rows of annotation tools"),
     ):
         with pytest.raises(ValueError, match=problem):
@@ -247,10 +230,10 @@ def test_labels_that_mark_salient_text(cached, tmp_path):
 def test_columns_of_the_story_are_kept(tmp_path):
     sentences = ["Nadia ran. It rained.", "The mill burned."]
     given = {"title": "Mill", "sentences": sentences, "windows": [1, 1]}
-    (task,), (row,) = (make([(TEXT, [[[0, 10]]])]) for make in (label_studio, label_studio_min))
+    (task,) = label_studio([(TEXT, [[[0, 10]]])])
     task["data"] |= given
     raw = given | {"text": TEXT, "spans": [[0, 10]]}
-    for exported in (raw, task, answer("a", KEY, **given), row | given):
+    for exported in (raw, task, answer("a", KEY, **given)):
         (found,) = read(tmp_path, "rows.jsonl", [exported])
         assert (found["title"], found["story"]) == ("Mill", sentences)
         assert (found["windows"], found["labels"]) == ([[0, 1], [1, 2]], [0.5, 0])
@@ -274,9 +257,9 @@ def test_several_answers_of_one_annotator(tmp_path):
         rows = [answer(annotator, KEY), answer(annotator, *spans)]
         with pytest.raises(RowError, match=r"line 2.*is a second answer .* by '_annotator_id'"):
             read(tmp_path, "rows.jsonl", rows)
-    first, second = label_studio_min([(TEXT, [[[0, 10]], [[0, 3]]])])
-    with pytest.raises(RowError, match=r"rows.json, row 1, id 0: differs in text, .* .*row 0"):
-        read(tmp_path, "rows.json", [first, second | {"text": "Nadia fell."}])
+    rows = [answer("a", KEY, title="Mill"), answer("b", KEY)]
+    with pytest.raises(RowError, match="line 2, .* differs in text, title, .* from .*line 1"):
+        read(tmp_path, "rows.jsonl", rows)
 
 
 def test_a_format_that_is_not_clear_can_be_named(tmp_path):
