@@ -7,13 +7,13 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import unquote
 
 import yaml
-from datasets import Dataset, DatasetDict, config, load_from_disk
-from datasets.data_files import DataFilesDict, get_data_patterns, sanitize_patterns
+from datasets import Dataset, DatasetDict, config, load_dataset_builder, load_from_disk
 from datasets.utils.metadata import MetadataConfigs
 from huggingface_hub import DatasetCard, snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
@@ -64,7 +64,8 @@ _HUB_PATH = re.compile(
 
 def corpus_files(name: str) -> SplitFiles:
     """The files of a corpus that comes with the package."""
-    return _folder_files(Path(__file__).parent / name)
+    folder = Path(__file__).parent / name
+    return {file.stem: [str(file)] for file in sorted(folder.glob("*.parquet"))}
 
 
 def corpus_rows(name: str) -> DatasetDict:
@@ -168,44 +169,23 @@ def _written(rows: Dataset, cache_dir: str | None) -> str:
     return str(file)
 
 
-def _patterns(folder: Path, name: str | None) -> tuple[str, Any]:
-    """The folder, relative to `folder`, and the patterns of the files by split of a configuration:
-    None if file names determine the split. Raises a `ValueError` if there is no such configuration,
-    or none of several is the default one."""
-    by_name = configurations(folder)
-    names = ", ".join(by_name) or "none"
-    name = by_name.get_default_config_name() if name is None else name
-    if name is None and by_name:
-        raise ValueError(f"there are several configurations; choose one with name=: {names}")
-    if name is not None and name not in by_name:
-        raise ValueError(f"no configuration {name!r}; the data set has {names}")
-    entry = {} if name is None else by_name[name]
-    files = entry.get("data_files")
-    return str(entry.get("data_dir", "")), None if files is None else sanitize_patterns(files)
-
-
 def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
-    """The data files of a folder by split: of a configuration, if its card has any, else by file
-    names, as `datasets` does it."""
-    inside, patterns = _patterns(folder, name)
-    base, root = os.path.join(folder, inside), os.path.abspath(folder)
-    resolved = DataFilesDict.from_patterns(patterns or get_data_patterns(base), base)
-    by_split = {str(split): [*filter(is_data_file, files)] for split, files in resolved.items()}
-    for file in sum(by_split.values(), []):
+    """The data files of a folder by split, as `datasets` finds them: of a configuration, if its
+    card has any, else by file names."""
+    root = os.path.abspath(folder)
+    data_files = load_dataset_builder(root, name).config.data_files
+    for file in chain.from_iterable(data_files.values()):
         # The card may be from a stranger, and must not name private files of the user.
         if os.path.commonpath([root, os.path.abspath(file)]) != root:
             raise ValueError(f"the card names {file}, which is outside of the data set")
-    by_split = {split: files for split, files in by_split.items() if files}
-    if not by_split:
-        raise FileNotFoundError(f"no data files in {base}; supported: {' '.join(DATA_PATTERNS)}")
-    return by_split
+    return {str(split): list(filter(is_data_file, files)) for split, files in data_files.items()}
 
 
 def _hub_files(
     path: str, name: str | None, revision: str | None, token: str | bool | None
 ) -> SplitFiles:
-    """The data files by split of a Hub id, or of a path on the Hub. They are downloaded, only those
-    of the configuration; without a network, those in the cache of the Hub are used."""
+    """The data files by split of a Hub id, or of a path on the Hub. They are downloaded, of all
+    configurations; without a network, those in the cache of the Hub are used."""
     match = _HUB_PATH.fullmatch(path)
     if match is None and (not HUB_ID.fullmatch(path) or is_data_file(path)):
         problem = "is not a local path, and not a Hub id (user/name); check the name"
@@ -225,10 +205,7 @@ def _hub_files(
             local = download(inside, f"{inside.rstrip('/')}/**") / inside
             is_folder = local.is_dir()
             return _folder_files(local, name) if is_folder else {"train": _matching(str(local))}
-        data_dir, patterns = _patterns(download(CARD), name)
-        wanted = sum(patterns.values(), []) if patterns else ["**"]
-        folder = download(CARD, *(f"{data_dir}/{pattern}".lstrip("/") for pattern in wanted))
-        return _folder_files(folder, name)
+        return _folder_files(download(CARD, *DATA_PATTERNS), name)
     except (RepositoryNotFoundError, LocalEntryNotFoundError) as error:
         problem = "is not a local path, and can't be found on the Hub"
         raise FileNotFoundError(f"{path!r} {problem}: {error}") from error
