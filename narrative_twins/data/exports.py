@@ -22,7 +22,7 @@ _STORY_COLUMNS = ("text", "title", "sentences", "windows")
 
 class Answer(NamedTuple):
     """The highlights of one annotator (None if not known) in a text: `story` is the key by which
-    answers to the same story are merged, `columns` are those of the story, such as its `text`, and
+    answers to the same story are merged, `columns` belong to the story, such as its `text`, and
     `spans` are objects with `start` and `end` in characters, and a `label` or `labels`."""
 
     story: str
@@ -168,9 +168,9 @@ def _merged(
         fix = "export a project in which spans of a text are labelled"
         raise RowError(path, f"nothing is highlighted (skipped: {counts or 'none'}); {fix}")
     if (span_labels is None and len(labels) > 1) or not labels.issuperset(span_labels or ()):
-        known = ", ".join(repr(label[:60]) for label in sorted(labels)[:10]) or "none"
+        names = ", ".join(repr(label[:60]) for label in sorted(labels)[:10]) or "none"
         fix = "name those that mark salient text by span_labels=[...]"
-        raise RowError(path, f"the labels of spans are {known}; {fix}")
+        raise RowError(path, f"the labels of spans are {names}; {fix}")
     if counts:
         logger.warning("%s: answers that were skipped: %s", path, counts)
     stories: dict[str, tuple[Record, Row, dict[str | None, list[list[int]]]]] = {}

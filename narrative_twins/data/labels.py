@@ -41,10 +41,10 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
     """Convert a row of human labels: `story` (or `sentences`), optionally `title` (or `storytitle`)
     and `windows`, labels in one of the forms of `load_story_salience`, and `summaries` (or
     `summary`), with labels or alone."""
-    given = [name for name in LABEL_COLUMNS if row.get(name) is not None]
+    names = [name for name in LABEL_COLUMNS if row.get(name) is not None]
     # An empty list of choices says nothing, while an annotator may have highlighted nothing.
-    full = [name for name in given if name not in CHOICES or row[name] != []]
-    column, summaries = next(iter(full or given), None), find_column(row, *SUMMARIES)
+    full = [name for name in names if name not in CHOICES or row[name] != []]
+    column, summaries = next(iter(full or names), None), find_column(row, *SUMMARIES)
     if column is None and summaries is None:
         require_column(row, where, *LABEL_COLUMNS, *SUMMARIES)
     if column in HIGHLIGHTS:
@@ -61,9 +61,9 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
     if summaries is not None:
         summaries = [summaries] if isinstance(summaries, str) else summaries
         summaries = check_sentences(summaries, "summaries", where)
-    columns = dict.fromkeys(("labels", "annotations", "choices", "counts"))
-    found = {"title": title_of(row), "story": story, "windows": windows}
-    return {**found, **columns, **labels, "summaries": summaries}
+    empty = dict.fromkeys(("labels", "annotations", "choices", "counts"))
+    columns = {"title": title_of(row), "story": story, "windows": windows}
+    return {**columns, **empty, **labels, "summaries": summaries}
 
 
 def roc_story(row: Mapping[str, Any], where: str) -> Row:
@@ -90,16 +90,16 @@ def _read_labels(content: Any, column: str, sentences: int, where: str) -> Row:
             problem = "'annotations' is empty; give it a list of numbers for each annotator"
             raise RowError(where, problem)
         return _means(
-            _numbers(own, f"annotations[{annotator}]", where, sentences)
-            for annotator, own in enumerate(annotations)
+            _numbers(numbers, f"annotations[{annotator}]", where, sentences)
+            for annotator, numbers in enumerate(annotations)
         )
     # The sentences that each annotator chose, counted from 1.
     if is_nested(content):
         lists = [
-            check_integers(own, f"choices[{annotator}]", where, 1, sentences)
-            for annotator, own in enumerate(content)
+            check_integers(numbers, f"choices[{annotator}]", where, 1, sentences)
+            for annotator, numbers in enumerate(content)
         ]
-        return _means(_ones([n - 1 for n in own], sentences) for own in lists)
+        return _means(_ones([n - 1 for n in numbers], sentences) for numbers in lists)
     # A single number is the choice of a single annotator.
     content = [content] if type(content) is int else content
     choices = check_integers(content, "choices", where, 1, sentences)
@@ -142,9 +142,8 @@ def _from_highlights(row: Mapping[str, Any], column: str, where: str) -> tuple[l
         sentences = check_sentences(sentences, "sentences", where)
     story = check_story({"text": text, "sentences": sentences}, "text", where)
     highlights = check_list(row[column], column, where, "[start, end] ranges of characters")
-    is_of_several = highlights and all(
-        isinstance(own, list) and all(isinstance(span, (list, tuple)) for span in own)
-        for own in highlights
+    is_of_several = is_nested(highlights) and all(
+        is_nested(spans) or spans == [] for spans in highlights
     )
     visible = np.array([not char.isspace() for char in text])
     annotations = []

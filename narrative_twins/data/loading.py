@@ -131,8 +131,8 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
 
 
 class StoryTwinsBuilder(RowsBuilder):
-    """Short stories in sentences, with narrative twins (the same plot in other words) and negatives
-    (another plot in nearly the same words)."""
+    """Short stories in sentences, with narrative twins (the same plot in other words) and
+    distractors (another plot in nearly the same words)."""
 
     FEATURES = Features(
         {"id": _TEXT}
@@ -146,7 +146,7 @@ class StoryTwinsBuilder(RowsBuilder):
 
 class WindowTwinsBuilder(RowsBuilder):
     """Stories in windows of sentences, with narrative twins (the same plot in other words), whose
-    sentences are aligned to the windows, negatives (another plot) and turning points."""
+    sentences are aligned to the windows, distractors (another plot) and turning points."""
 
     FEATURES = Features(
         {"id": _TEXT, "title": _TEXT, "story": List(List(_TEXT)), "twin": List(_TEXT)}
@@ -181,7 +181,7 @@ class StorySalienceBuilder(RowsBuilder):
 
 
 class RocStoriesBuilder(RowsBuilder):
-    """ROCStories in sentences: five-sentence stories for training, without those of the other
+    """ROCStories in sentences: five-sentence stories for training, without the stories of the other
     splits, which have human labels."""
 
     CITATION = ROCSTORIES
@@ -299,7 +299,7 @@ def load_window_twins(
             invented films in the splits `train` and `validation`, written by a language model.
         split, options: as in `load_story_twins`, which also describes the result and the errors.
         windows: the number of even windows into which a plain list of sentences is split. A
-            negative in sections must have the same number.
+            distractor in sections must have the same number.
         min_window: rows with fewer sentences in a window of the story or the twin are left out.
             None leaves out rows as published, of a story and a twin in sentences with their
             `alignment`, if they have fewer than 3, as the paper does; of other rows only a window
@@ -373,9 +373,9 @@ def load_story_salience(
         distractors: whether distractors with `negative_votes` are rows too, each after its story,
             as `ID-negative`.
     """
-    known = ("auto", "plain", *TOOLS)
-    if row_format not in known:
-        raise ValueError(f"row_format={row_format!r} is unknown; use {', '.join(known)}")
+    formats = ("auto", "plain", *TOOLS)
+    if row_format not in formats:
+        raise ValueError(f"row_format={row_format!r} is unknown; use {', '.join(formats)}")
     if span_labels is not None:
         # The settings name the folder of the cache: equal ones must look alike.
         span_labels = sorted({span_labels} if isinstance(span_labels, str) else {*span_labels})
@@ -394,7 +394,7 @@ def load_roc_stories(
     labels.
 
     The columns are those of `load_story_salience`, without labels in the split `train`. It has all
-    stories of the tables but those of `exclude`, by id and by text, which are the other splits, and
+    stories of the tables except `exclude`, by id and by text, which are the other splits, and
     those whose id is repeated. How many are left out is logged when the data set is prepared.
 
     Args:

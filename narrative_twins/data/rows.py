@@ -21,8 +21,8 @@ TWIN_NAMES = ("twin", "narrative_twin", "translated_narrative_twin")
 NEGATIVE_NAMES = ("negative", "negative_narrative")
 NEGATIVE_TWIN_NAMES = ("negative_twin", "negative_narrative_twin")
 TEXT_COLUMNS = (*STORY_NAMES, *TWIN_NAMES, *NEGATIVE_NAMES, *NEGATIVE_TWIN_NAMES)
-"""All names of text columns in rows of narrative twins, in this package or as published; first
-those of the story."""
+"""All names of text columns in rows of narrative twins, in this package or as published; the
+story's first."""
 
 MIN_WINDOW = 3
 """Fewest sentences in a window of published rows, as in the paper on narrative twins."""
@@ -60,13 +60,13 @@ def find_column(row: Mapping[str, Any], *names: str) -> Any:
 
 def require_column(row: Mapping[str, Any], where: str, *names: str) -> Any:
     """The first of the named columns that is not missing or None."""
-    found = find_column(row, *names)
-    if found is None:
+    content = find_column(row, *names)
+    if content is None:
         others = f" (or {', '.join(map(repr, names[1:]))})" if names[1:] else ""
         columns = ", ".join(repr(name) for name in row if row[name] is not None) or "none"
         problem = f"no column {names[0]!r}{others}; the columns with content: {columns[:1000]}"
         raise RowError(where, problem)
-    return found
+    return content
 
 
 def title_of(row: Mapping[str, Any]) -> str:
@@ -78,11 +78,8 @@ def title_of(row: Mapping[str, Any]) -> str:
 
 def is_nested(content: Any) -> bool:
     """Whether the content of a column is a list of lists, such as a list of windows."""
-    return (
-        isinstance(content, (list, tuple))
-        and bool(content)
-        and all(isinstance(x, (list, tuple)) for x in content)
-    )
+    is_list = isinstance(content, (list, tuple)) and bool(content)
+    return is_list and all(isinstance(each, (list, tuple)) for each in content)
 
 
 def check_list(
@@ -224,19 +221,19 @@ def story_twins(row: Mapping[str, Any], where: str) -> Row:
     `negative`, `negative_twin` (or `negative_narrative_twin`), and `story_votes` and
     `negative_votes`, the votes for each of their sentences.
     """
-    found: Row = {
+    columns: Row = {
         "story": require_column(row, where, "story"),
         "twin": require_column(row, where, *TWIN_NAMES[:2]),
         "negative": row.get("negative"),
         "negative_twin": find_column(row, *NEGATIVE_TWIN_NAMES),
     }
-    for column, content in found.items():
-        found[column] = None if content is None else check_sentences(content, column, where)
+    for column, content in columns.items():
+        columns[column] = None if content is None else check_sentences(content, column, where)
     for column in ("story", "negative"):
-        name, sentences = f"{column}_votes", len(found[column] or ())
+        name, sentences = f"{column}_votes", len(columns[column] or ())
         votes = row.get(name)
-        found[name] = None if votes is None else check_votes(votes, name, sentences, where)
-    return found
+        columns[name] = None if votes is None else check_votes(votes, name, sentences, where)
+    return columns
 
 
 def window_twins(
@@ -267,9 +264,9 @@ def window_twins(
     if isinstance(negative, Mapping):
         names = [f"section_{number}" for number in range(1, len(negative) + 1)]
         if set(names) != set(negative):
-            found = ", ".join(map(repr, negative))[:1000]
             fix = "name them 'section_1', 'section_2' and so on"
-            raise RowError(where, f"'negative' has the sections {found}; {fix}")
+            sections = ", ".join(map(repr, negative))[:1000]
+            raise RowError(where, f"'negative' has the sections {sections}; {fix}")
         negative = [negative[name] for name in names]
     if negative is not None:
         negative = _to_windows(negative, "negative", where, windows)
@@ -287,10 +284,8 @@ def window_twins(
     if windows_of is None:
         windows_of = [[w] for w, window in enumerate(twin) for _ in window]
         twin = [sentence for window in twin for sentence in window]
-    for column, sizes in (
-        ("story", list(map(len, story))),
-        ("twin", window_sizes(windows_of, len(story))),
-    ):
+    of_twin = window_sizes(windows_of, len(story))
+    for column, sizes in {"story": [*map(len, story)], "twin": of_twin}.items():
         if (size := min(sizes)) < least:
             window = f"window {sizes.index(size)} of '{column}'"
             raise ShortWindowError(where, f"{window} has {size} sentence(s), fewer than {least}")

@@ -70,7 +70,7 @@ def corpus_files(name: str) -> SplitFiles:
 
 def corpus_rows(name: str) -> DatasetDict:
     """The rows of a corpus of the package by split, read into memory, without the `datasets`
-    cache. The columns are those of its files."""
+    cache. The columns are as in its files."""
     files = corpus_files(name).items()
     return DatasetDict({split: Dataset(read_table(path)) for split, (path,) in files})
 

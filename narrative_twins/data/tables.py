@@ -34,9 +34,9 @@ def read_table(path: str, columns: Iterable[str]) -> Callable[[Rows], Iterator[E
     for needed, reader in TABLES.items():
         if set(needed) <= set(names):
             return reader
-    known = "; or ".join(", ".join(needed) for needed in TABLES)
+    tables = "; or ".join(", ".join(needed) for needed in TABLES)
     shown = ", ".join(map(repr, names))[:500]
-    raise RowError(path, f"the columns of the table are {shown}; it needs {known}")
+    raise RowError(path, f"the columns of the table are {shown}; it needs {tables}")
 
 
 def _read_labels(rows: Rows) -> Iterator[Entry]:
