@@ -12,15 +12,16 @@ answers. Each run has other seeds.
 """
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
 from narrative_twins.evaluation.labelled import load_labelled
-from narrative_twins.files import AtomicFile
 from narrative_twins.prompting import Server
 from narrative_twins.prompting.prompted import prompted_salience
 from narrative_twins.prompting.styles import STYLES
 from narrative_twins.show.formats import write_results
+from narrative_twins.writing import atomic_write
 
 
 def main() -> None:
@@ -36,6 +37,8 @@ def main() -> None:
     add("--server", required=True, help="URL of an OpenAI-compatible server")
     add("--language-model", required=True, help="name of the language model on the server")
     add("--key-variable", help="environment variable with the API key of the server")
+    fields = 'for example {"max_completion_tokens": 8000} for a reasoning model'
+    add("--request", type=json.loads, default={}, help=f"further JSON fields, {fields}")
     arguments = parser.parse_args()
     try:
         prompt(arguments)
@@ -49,13 +52,13 @@ def prompt(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--runs {arguments.runs}: must be 1 or more")
     stories = load_labelled(arguments.source, arguments.split).stories
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    key = arguments.key_variable
+    settings = {"key_variable": arguments.key_variable, "request": arguments.request}
     for number in range(1, arguments.runs + 1):
-        server = Server(arguments.server, arguments.language_model, key_variable=key, seed=number)
+        server = Server(arguments.server, arguments.language_model, seed=number, **settings)
         out = f"{arguments.out}-run{number}.jsonl"
         options: Any = {"styles": arguments.styles, "on_error": "skip", "progress": True}
         results = prompted_salience(stories, server, f"{out}.answers", **options)
-        with AtomicFile(out) as file:
+        with atomic_write(out) as file:
             for piece in write_results(results, "jsonl"):
                 file.write(piece)
         print(f"{len(results)} of {len(stories)} stories: {out}")
