@@ -1,5 +1,5 @@
-"""The web page for a Hugging Face Space: public, with the default encoder and a time limit for each
-story.
+"""The web page for a Hugging Face Space: public, with the default encoder, and exact scores for
+short stories only.
 
     python examples/app.py
 
@@ -9,14 +9,13 @@ On your own machine, use the command `narrative-twins app`. To create a Space, u
 """
 
 import os
+from contextlib import closing, suppress
 
+from narrative_twins.app.page import ScoringPage
+from narrative_twins.app.scoring import Scoring
 from narrative_twins.app.server import serve
 
 if __name__ == "__main__":
-    # A Space is reached through a proxy only, which reports the address of the client.
-    os.environ.setdefault("FORWARDED_ALLOW_IPS", "*")
-    name = os.environ.get("SPACE_HOST")
-    try:
-        serve("0.0.0.0", 7860, allow_hosts=[name] if name else [], patience=120)
-    except KeyboardInterrupt:
-        pass
+    names = filter(None, [os.environ.get("SPACE_HOST")])
+    with closing(Scoring(max_sentences=50)) as scoring, suppress(KeyboardInterrupt):
+        serve(lambda: ScoringPage(scoring), "0.0.0.0", 7860, allow_hosts=[*names])

@@ -1,273 +1,202 @@
-"""The logic of the web page, independent of gradio: user input in, changes of the page out."""
+"""The page in gradio: its parts, its events, and the endpoint `/score` for programs."""
 
 from __future__ import annotations
 
-import secrets
-import unicodedata
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from importlib.resources import files
+from typing import Any, TypeAlias
 
-from markupsafe import Markup
+import gradio as gr
+from fastapi import HTTPException
+from fastapi.responses import StreamingResponse
 
-from narrative_twins.app.queue import METHODS, Job, ScoringQueue, Work, book_work, story_work
-from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades, shares
-from narrative_twins.salience.books.result import BookSalience
-from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.salience.options import Approximation
-from narrative_twins.salience.progress import format_duration
-from narrative_twins.salience.result import StorySalience, precision, shown_score
-from narrative_twins.show.formats import FORMATS, book_formats, write_results
-from narrative_twins.show.pages import templates
-from narrative_twins.show.terminal import marked
+from narrative_twins.app.pieces import book_reading, downloads, part, story_reading
+from narrative_twins.app.scoring import ERRORS, METHODS, ONE_PASS, Method, Scoring, book_suffixes
+from narrative_twins.salience.books.result import LEVELS
+from narrative_twins.salience.operations import OPERATIONS, resolve_operations
+from narrative_twins.salience.options import SCORING_OPTIONS
+from narrative_twins.salience.result import StorySalience, precision
+from narrative_twins.show.formats import FORMATS, write_results
+from narrative_twins.stories.sentences import SplitName
 
-KEPT = 64  # results held in memory; older results are dropped
-SHARE = 5  # the percentage of the sentences of a book that is in the extract at first
-NO_RESULT = "These results are no longer stored; score the text again."
-WIDTH, HEIGHT = 600, 80  # of the curve, in its own units
+EXAMPLE = files("narrative_twins.app").joinpath("haunted_stable.txt").read_text("utf-8").strip()
+MAX_WAITING = 32
+"""Stories and books of all clients."""
+_NO_RESULT = "These results are no longer stored; score the text again."
+_PROGRESS = gr.Progress()
 
-Parts: TypeAlias = dict[str, Any]
-"""Changes of the page by the name of the part: its new value, or a dictionary of new properties."""
-
-_BUSY: Parts = {"score": {"interactive": False}, "cancel": {"visible": True}}
-_READY: Parts = {"score": {"interactive": True}, "cancel": {"visible": False}}
-_SHOWN: Parts = {
-    "results": {"visible": True},
-    "invitation": {"visible": False},
-    "others": {"visible": False},
-}
-"""Results of a story are shown in place of those of a book, or the other way round."""
+Changes: TypeAlias = dict[Any, Any]
+"""New values, or `gr.update` of properties, by the component of the page."""
 
 
-class Visitor(NamedTuple):
-    """Who uses the page: the address of the client, and the session, which the browser chooses."""
-
-    address: str
-    session: str
-
-
-class Page:
-    """Handles the events of the page: methods take user input, and return or yield changes of the
-    page.
+class ScoringPage:
+    """The page as gradio blocks (`blocks`), with its downloads (`routes`).
 
     Args:
-        queue: scores the stories and books.
-        pause: seconds between two updates of the progress.
-        any_encoder: whether visitors may name an encoder, which the server then loads from its disk
-            or the Hub.
-        approximate: how stories are scored unless the visitor chooses: in one pass, or exactly
-            (None).
+        scoring: scores the stories and books.
+        method: how stories are scored unless a user or program chooses.
     """
 
-    def __init__(
-        self,
-        queue: ScoringQueue,
-        pause: float = 0.3,
-        any_encoder: bool = False,
-        approximate: Approximation | None = "one-pass",
-    ) -> None:
-        self.queue, self.pause, self.any_encoder = queue, pause, any_encoder
-        (self.method,) = (name for name, value in METHODS.items() if value == approximate)
-        self.results: OrderedDict[str, StorySalience | BookSalience] = OrderedDict()
-        self.jobs: dict[Visitor, Job] = {}
+    def __init__(self, scoring: Scoring, method: Method = "one pass") -> None:
+        self.scoring, self.method = scoring, method
+        self.routes: dict[str, Any] = {"/download/{name}": self.download}
+        # Books that were opened are deleted when they are an hour old.
+        settings: Any = {"analytics_enabled": False, "delete_cache": (600, 3600)}
+        with gr.Blocks(title="Narrative salience", **settings) as self.blocks:
+            html(part("introduction"))
+            with gr.Row(elem_id="columns"):
+                with gr.Column(elem_id="entry", min_width=280), gr.Tabs():
+                    with gr.Tab("A story"):
+                        self._add_story_input()
+                    with gr.Tab("A book"):
+                        self._add_book_input()
+                with gr.Column(elem_id="reading", min_width=280):
+                    self.status = html(elem_id="status")
+                    self.cancel = gr.Button("Cancel", size="sm")
+                    self.token = gr.State("")
+                    self.operation = gr.Radio([], label="Shaded by", visible=False)
+                    self.result = html(part("invitation"), elem_id="result")
+                    html(part("guide", OPERATIONS), elem_id="guide")
+            self._add_events()
+            self._add_endpoint()
+        self.blocks.queue(default_concurrency_limit=1, max_size=MAX_WAITING)
 
-    def score(self, visitor: Visitor, *, encoder: str = "", **story: Any) -> Iterator[Parts]:
-        """Score a story, see `story_work`: yields its progress, and in the end the results or an
-        error message. The encoder is ignored if visitors may not name one."""
-        name = encoder.strip() if self.any_encoder else ""
-        return self._run(visitor, partial(story_work, **story, encoder=name or None))
+    def _add_story_input(self) -> None:
+        self.text = gr.Textbox(
+            label="Story",
+            placeholder="Once upon a time …",
+            lines=10,
+            max_lines=10,
+            autoscroll=False,
+            elem_id="story",
+        )
+        with gr.Row():
+            self.score = gr.Button("Score", variant="primary", elem_id="score")
+            self.example = gr.Button("Try an example")
+        with gr.Accordion("Settings", open=False):
+            splits = list(SCORING_OPTIONS["splitter"].choices)
+            info = "Choose lines for verse. Lines and paragraphs are scored like sentences."
+            self.split = gr.Radio(splits, value=splits[0], label="Split the text into", info=info)
+            names = [each.name for each in resolve_operations(one_pass=self.method == ONE_PASS)]
+            self.operations = gr.CheckboxGroup(list(OPERATIONS), value=names, label="Operations")
+            info = "auto, a count, or sizes: 7, 7, 6"
+            self.windows = gr.Textbox("auto", label="Windows", info=info)
+            self.story_method = self._add_method("Scores", self.method)
 
-    def score_book(self, visitor: Visitor, **book: Any) -> Iterator[Parts]:
-        """Score a book, see `book_work`: yields its progress, and in the end the results or an
-        error message."""
-        return self._run(visitor, partial(book_work, **book), in_thread=True)
+    def _add_book_input(self) -> None:
+        self.book = gr.File(label="Book", file_types=list(book_suffixes()), elem_id="book")
+        self.score_book = gr.Button("Score the book", variant="primary", elem_id="score-book")
+        self.levels = gr.CheckboxGroup(list(LEVELS), value=list(LEVELS), label="Levels")
+        self.book_method = self._add_method("Scores of sentences", ONE_PASS)
+        html(part("hint", "Up to 10 MB. A novel takes minutes in one pass."))
 
-    def _run(
-        self, visitor: Visitor, read: Callable[[Job], Work], **options: bool
-    ) -> Iterator[Parts]:
-        job = None
+    def _add_method(self, label: str, method: str) -> gr.Radio:
+        limit = f"{self.scoring.max_sentences:,}"
+        info = (
+            "One pass reads the text once, and its scores are approximate. Exact scores can take a"
+            f" hundred times as long, and are for texts of up to {limit} sentences here."
+        )
+        return gr.Radio(list(METHODS), value=method, label=label, info=info)
+
+    def _add_events(self) -> None:
+        private: Any = {"api_visibility": "private"}
+        story = [self.text, self.operations, self.windows, self.story_method, self.split]
+        book = [self.book, self.levels, self.book_method]
+        shown = [self.status, self.token, self.operation, self.result]
+        filled = self.example.click(lambda: EXAMPLE, None, self.text, **private)
+        # Events of the same id wait for each other.
+        waiting: Any = {"concurrency_id": "encoder", "show_progress_on": self.status, **private}
+        scored = [self.score_book.click(self.book_scored, book, shown, **waiting)]
+        for listen in (self.score.click, self.text.submit, filled.then):
+            scored.append(listen(self.story_scored, story, shown, **waiting))
+        self.cancel.click(self.cancelled, None, self.status, cancels=scored, **private)
+        self.blocks.unload(self.cancelled)
+        # `input` and not `change`, which would draw everything again after each scoring.
+        values, shaded = [self.token, self.operation], [self.status, self.result]
+        self.operation.input(self.shade, values, shaded, trigger_mode="always_last", **private)
+
+    def _add_endpoint(self) -> None:
+        """Add the endpoint, whose types gradio reports to clients."""
+
+        def score(
+            request: gr.Request,
+            text: str,
+            operations: list[str] | None = None,
+            windows: str = "auto",
+            method: Method = self.method,
+            split: SplitName = "sentences",
+        ) -> dict[str, Any]:
+            values = text, operations, windows, method, split
+            try:
+                result = self.scoring.score_story(str(request.session_hash), _PROGRESS, *values)
+            except ERRORS as error:
+                raise gr.Error(sentence(error), print_exception=False) from None
+            return result.json()
+
+        about = "Score a story: the salience of every sentence, by each operation."
+        gr.api(score, api_name="score", api_description=about, concurrency_id="encoder")
+
+    def story_scored(
+        self, request: gr.Request, progress: gr.Progress = _PROGRESS, *values: Any
+    ) -> Changes:
+        """Score a story, and show the result."""
         try:
-            job = self.jobs[visitor] = self.queue.start(read, visitor.address, **options)
-            for _ in job.steps(self.pause):
-                yield _BUSY | {"status": self._status(job)}
-            yield _READY | _SHOWN | self._result(job.result)
-        except ValueError as error:
-            kind = "status" if job is not None and job.stopped else "problem"
-            yield _READY | {"status": part(kind, str(error))}
-        finally:
-            # Also if the visitor has closed the page, or scores another story.
-            if job is not None:
-                job.stop()
-                self.jobs.pop(visitor, None)
+            result = self.scoring.score_story(str(request.session_hash), progress, *values)
+        except ERRORS as error:
+            return {self.status: part("problem", sentence(error))}
+        names, operation = list(result.scores), result.primary_operation
+        notes = [f"{result.extent}.", *result.notes, *precision(result.dtype)]
+        token = self.scoring.keep(result)
+        return self.shade(token, operation) | {
+            self.status: part("status", " ".join(notes)),
+            self.token: token,
+            self.operation: gr.update(choices=names, value=operation, visible=True),
+        }
 
-    def score_data(self, visitor: Visitor, **story: Any) -> Iterator[dict[str, Any]]:
-        """Score a story for a program, see `story_work`: yields steps with `phase`, `share` and
-        `seconds_left` (None until it can be estimated), and in the end the result as
-        `StorySalience.json` has it. Raises `ValueError` with a sentence on what is wrong."""
-        job = self.queue.start(partial(story_work, **story), visitor.address)
+    def book_scored(
+        self, request: gr.Request, progress: gr.Progress = _PROGRESS, *values: Any
+    ) -> Changes:
+        """Score a book, and show the result."""
         try:
-            for _ in job.steps(self.pause):
-                step = {"phase": self._phase(job), "share": job.share}
-                yield step | {"seconds_left": self.queue.seconds_left(job)}
-            yield job.result.json()
-        finally:
-            # Also if the program has gone, or cancels the story.
-            job.stop()
-
-    def _phase(self, job: Job) -> str:
-        """What is done for a job, or how many are scored before it."""
-        if job.phase:
-            return job.phase
-        before = len(self.queue.before(job))
-        place = f"after {before} other{'s' * (before != 1)}" if before else "as the next"
-        return f"Waiting for its turn, {place}"
-
-    def _status(self, job: Job) -> str:
-        """How far a job is, and how long it takes if that can be estimated, as HTML."""
-        phase, left = self._phase(job), self.queue.seconds_left(job)
-        if left is None:
-            return part("status", f"{phase} …")
-        time_left = f"about {format_duration(left)} left"
-        if not job.phase:
-            return part("status", f"{phase}, {time_left} …")
-        return part("progress", f"{phase}: {job.share:.0%}, {time_left}", job.share)
-
-    def cancel(self, visitor: Visitor) -> None:
-        """Stop the scoring of a visitor's story, if there is one."""
-        if visitor in self.jobs:
-            self.jobs[visitor].stop()
-
-    def shade(self, token: str, operation: str, k: float) -> Parts:
-        """Show results by another operation, or with another number of most salient sentences."""
-        result = self.results.get(token)
-        if not isinstance(result, StorySalience):
-            return {"status": part("problem", NO_RESULT)}
-        if operation not in result.scores:
-            return {"status": part("problem", f"The story was not scored by {operation!r}.")}
-        extract = result.extract(int(k), operation)
-        sentences = [
-            (item.index + 1, displayed(item.sentence), shown_score(item.score, result.dtype))
-            for item in extract
-        ]
+            result = self.scoring.score_book(str(request.session_hash), progress, *values)
+        except ERRORS as error:
+            return {self.status: part("problem", sentence(error))}
+        token = self.scoring.keep(result)
         return {
-            "shaded": shaded_text(result, operation),
-            "curve": salience_curve(result, operation),
-            "salient": part("extract", displayed(str(extract)), sentences),
-            "advice": part("advice_on", operation),
+            self.status: part("status", f"{result.extent}."),
+            self.token: token,
+            self.operation: gr.update(visible=False),
+            self.result: book_reading(result, token),
         }
 
-    def extract(self, token: str, share: float) -> Parts:
-        """Show an extract of this percentage of the sentences of a book."""
-        result = self.results.get(token)
-        if not isinstance(result, BookSalience):
-            return {"status": part("problem", NO_RESULT)}
-        if "sentence" not in result.levels:
-            return {"extract": part("hint", "An extract needs the level of sentences.")}
-        return {"extract": part("copied", displayed(str(result.extract(share=share / 100))))}
+    def shade(self, token: str, operation: str) -> Changes:
+        """Show the result of a story by an operation."""
+        result = self.scoring.results.get(token)
+        if not isinstance(result, StorySalience) or operation not in result.scores:
+            return {self.status: part("problem", _NO_RESULT)}
+        return {self.result: story_reading(result, operation, token)}
 
-    def download(self, token: str, form: str) -> Iterable[str | bytes]:
-        """Results in a format, in pieces. Raises `KeyError` if they are no longer stored, or the
-        format does not apply to them."""
-        result = self.results[token]
-        if form not in downloads(result):
-            raise KeyError(form)
-        return write_results(result if isinstance(result, BookSalience) else [result], form)
+    def cancelled(self, request: gr.Request) -> str:
+        """Stop what is scored for a client."""
+        self.scoring.cancel(str(request.session_hash))
+        return part("status", "Cancelled.")
 
-    def keep(self, result: StorySalience | BookSalience) -> str:
-        """Keep a result, the oldest of which are dropped, and return its token."""
-        token = secrets.token_urlsafe(12)
-        self.results[token] = result
-        while len(self.results) > KEPT:
-            self.results.popitem(last=False)
-        return token
-
-    def _result(self, result: StorySalience | BookSalience) -> Parts:
-        token = self.keep(result)
-        parts = {"token": token, "downloads": part("downloads", token, downloads(result))}
-        if isinstance(result, BookSalience):
-            notes = " ".join([f"{result.extent}.", *result.footer])
-            chapters = map(Markup, result.contents())
-            return parts | {
-                "status": part("status", f"{result.extent}."),
-                "contents": part("book", result, chapters, notes),
-                "share": SHARE,
-                **self.extract(token, SHARE),
-            }
-        operation = result.primary_operation
-        k = max(1, len(marked(result, operation)))  # as many as are underlined
-        notes = " ".join([f"{result.extent}.", *result.notes, *precision(result.dtype)])
-        return parts | {
-            "status": part("status", notes),
-            "operation": {"choices": list(result.scores), "value": operation},
-            "k": {"maximum": max(2, len(result.sentences)), "value": k},
-            **self.shade(token, operation, k),
-        }
+    def download(self, name: str) -> StreamingResponse:
+        """A result as a file, by its token and the format."""
+        token, _, form = name.rpartition(".")
+        result = self.scoring.results.get(token)
+        if result is None or form not in downloads(result):
+            raise HTTPException(404, _NO_RESULT)
+        pieces = write_results([result] if isinstance(result, StorySalience) else result, form)
+        headers = {"Content-Disposition": f"attachment; filename=salience.{form}"}
+        return StreamingResponse(pieces, media_type=FORMATS[form].media_type, headers=headers)
 
 
-def part(name: str, *values: Any) -> str:
-    """A piece of the page as HTML, by its name in `templates/parts.html`; values are escaped."""
-    macro = getattr(templates("narrative_twins.app").get_template("parts.html").module, name)
-    return str(macro(*values))
+def html(value: str = "", **options: Any) -> gr.HTML:
+    """A piece of HTML without gradio's own style and script."""
+    return gr.HTML(value, apply_default_css=False, js_on_load=None, **options)
 
 
-def downloads(result: StorySalience | BookSalience) -> list[str]:
-    """The formats in which a result can be downloaded: those whose libraries are installed, and
-    which are not text for a terminal."""
-    found = []
-    for name in book_formats() if isinstance(result, BookSalience) else FORMATS:
-        with suppress(ImportError):
-            FORMATS[name].check()
-            found += [name] if FORMATS[name].download else []
-    return found
-
-
-def shaded_text(result: StorySalience, operation: str) -> str:
-    """The text of a story as HTML, with its paragraphs and line breaks. The text content is
-    `displayed(result.story.text)`; each sentence is a `span` of the class `sentence`, the most
-    salient fifth also of the class `top`. Scores are in `data-scores`, and shades for light and
-    dark pages in the variables `--light` and `--dark`, for a style sheet to show. The tab key
-    reaches the first sentence only; a script moves the focus from there."""
-    text, end, sentences = displayed(result.story.text), 0, []
-    scores, top = result.shaded(operation), marked(result, operation)
-    light, dark = shades(scores), shades(scores, PALE_DARK, STRONG_DARK)
-    descriptions = result.descriptions(operation)
-    for i, (start, stop) in enumerate(result.spans):
-        gap, sentence = text[end:start], text[start:stop]
-        sentences.append((gap, sentence, light[i], dark[i], i in top, descriptions[i]))
-        end = stop
-    return part("shaded", operation, sentences, text[end:])
-
-
-def salience_curve(result: StorySalience, operation: str) -> str:
-    """The scores of a story as a curve in story order, with a vertical line at each window border,
-    as HTML with SVG."""
-    scores, n = result.scores[operation], len(result.sentences)
-    best, shown = scores.index(max(scores)), partial(shown_score, dtype=result.dtype)
-    meaning = f", {OPERATIONS[operation].meaning}" if operation in OPERATIONS else ""
-    caption = (
-        f"Salience by {operation}{meaning}: highest at sentence {best + 1} of {n}"
-        f" ({shown(scores[best])})"
-    )
-    heights = [HEIGHT - 6 - share * (HEIGHT - 12) for share in shares(scores)]
-    points = [(f"{(i + 0.5) * WIDTH / n:.1f}", f"{y:.1f}") for i, y in enumerate(heights)]
-    borders = [f"{lo * WIDTH / n:.1f}" for lo, _ in result.windows[1:]]
-    ends = sorted({shown(value) for value in (min(scores), max(scores))}, key=float)
-    # The first sentence, and multiples of 1, 2 or 5 times a power of ten: about six numbers.
-    steps = (factor * 10**power for power in range(19) for factor in (1, 2, 5))
-    step = next(step for step in steps if n < 7 * step)
-    numbers = [1, *(number for number in range(step, n + 1, step) if number > 1)]
-    places = [(number, f"{(number - 0.5) * 100 / n:.2f}") for number in numbers]
-    return part("curve", caption, ends, points, borders, places, WIDTH, HEIGHT)
-
-
-def displayed(text: str) -> str:
-    """A text as HTML can show it, of the same length: tabs and line feeds stay; a carriage return
-    is a space before a line feed, otherwise a line feed; other control characters and lone
-    surrogates are U+FFFD."""
-    text = text.replace("\r\n", " \n").replace("\r", "\n")
-    return "".join(
-        char if char in "\t\n" or unicodedata.category(char) not in ("Cc", "Cs") else "\ufffd"
-        for char in text
-    )
+def sentence(error: Exception) -> str:
+    """An error as a line for users that begins and ends as a sentence."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text[0].upper() + text[1:] + "." * text[-1].isalnum()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import tempfile
 import webbrowser
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from narrative_twins.commands.options import (
     option_group,
     tell,
 )
-from narrative_twins.files import for_terminal
+from narrative_twins.writing import JsonlLog, for_terminal
 
 
 def _serving(opens: bool, **given: Any) -> dict[str, Any]:
@@ -50,47 +51,50 @@ _SERVING: dict[str, dict[str, Any]] = {
 }
 
 
-@command("Serve a web page to score stories on, until Ctrl-C. It sends stories nowhere else.")
+@command(
+    "Serve a web page to score stories and books on, until Ctrl-C. It sends them nowhere else.",
+    extra="demo",
+)
 @option_group("serving", "Options", _SERVING, _serving)
 @option("--model", metavar="ENCODER", help="Folder or Hub id (default: the default encoder).")
-@option(
-    "--exact",
-    is_flag=True,
-    help="Score stories exactly, unless visitors and programs choose one pass (the default).",
-)
+@option("--exact", is_flag=True, help="Score exactly unless one pass (the default) is chosen.")
 @option(
     "--max-sentences",
     type=COUNT,
-    default=20_000,
+    default=500,
     show_default=True,
     metavar="N",
-    help="Longer stories and books are refused.",
+    help="Longer stories and books are scored in one pass only.",
 )
-def app(exact: bool, serving: dict[str, Any], **limits: Any) -> int:
+def app(model: str | None, exact: bool, max_sentences: int, serving: dict[str, Any]) -> int:
     """Serve the page."""
     from transformers.utils import logging
 
+    from narrative_twins.app.page import ScoringPage
+    from narrative_twins.app.scoring import Scoring
     from narrative_twins.app.server import serve
 
     logging.disable_progress_bar()
-    serve(approximate=None if exact else "one-pass", **limits, **serving)
+    with closing(Scoring(model, max_sentences)) as scoring:
+        serve(lambda: ScoringPage(scoring, "exact" if exact else "one pass"), **serving)
     return 0
 
 
 @command(
     "Serve a web page until Ctrl-C on which people read stories, sum up each in fewer than 12"
-    " words, and choose its most important sentence. Their answers are labels for `evaluate`; how"
-    " far they agree is printed. The same command resumes.",
-    extra="train",
+    " words, and choose its most important sentence. Their answers are labels for `evaluate`. The"
+    " same command resumes.",
+    extra="demo",
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @option("-o", "--out", required=True, metavar="FILE", help="JSON Lines of answers.")
 @option_group("serving", "Options", _SERVING, _serving)
 def annotate(files: Sequence[str], out: str, serving: dict[str, Any]) -> int:
-    """Read the stories, serve the page, print the answers."""
+    """Read the stories, and serve the page."""
     check_rows_file(files, out)
 
-    from narrative_twins.app.server import serve_annotation
+    from narrative_twins.app.annotate import AnnotationPage, Answers
+    from narrative_twins.app.server import serve
     from narrative_twins.stories.reading import read_stories
     from narrative_twins.stories.story import Story, StoryError
 
@@ -100,8 +104,9 @@ def annotate(files: Sequence[str], out: str, serving: dict[str, Any]) -> int:
             stories.append(Story.parse(StoryError(problem) if problem else content, windows=1))
         except StoryError as error:
             raise ValueError(f"{name}: {error.problem}") from None
-    state = serve_annotation(stories, out, report=tell, **serving)
-    print(for_terminal(f"{out}: {state}"))
+    with JsonlLog(out) as log, suppress(KeyboardInterrupt):
+        answers = Answers(stories, log, tell)
+        serve(lambda: AnnotationPage(answers), **serving)
     return 0
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from narrative_twins import BookSalience, StoryEncoder, score_book, score_stories
-from narrative_twins.app.page import salience_curve
+from narrative_twins.app.pieces import salience_curve
 from narrative_twins.data.sources import corpus_rows
 from narrative_twins.salience.books.result import read_book_salience
 from narrative_twins.salience.result import shown_score

@@ -14,7 +14,7 @@ from matplotlib.image import imread
 from rich.console import Console
 
 from narrative_twins import Story, StorySalience
-from narrative_twins.app.page import shaded_text
+from narrative_twins.app.pieces import shaded_text
 from narrative_twins.commands.cli import main
 from narrative_twins.plots.shades import PALE, PALE_DARK, STRONG, STRONG_DARK, hex_color, shades
 from narrative_twins.show.formats import FORMATS, register_format, write_results

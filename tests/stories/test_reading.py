@@ -187,7 +187,7 @@ def test_format_can_be_given(stdin):
 
 def test_a_format_of_books_is_added_in_one_place(monkeypatch, contents):
     """A record in `BOOK_FORMATS`, which files of stories, the command line and the page know."""
-    from narrative_twins.app.queue import book_suffixes
+    from narrative_twins.app.scoring import book_suffixes
 
     from support.make_interface import usage
 

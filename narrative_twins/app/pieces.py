@@ -1,0 +1,102 @@
+"""Results as HTML for the page, from `templates/parts.html`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from markupsafe import Markup
+
+from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades, shares
+from narrative_twins.salience.books.result import BookSalience
+from narrative_twins.salience.operations import OPERATIONS
+from narrative_twins.salience.result import StorySalience, shown_score
+from narrative_twins.show.formats import FORMATS, book_formats
+from narrative_twins.show.pages import templates
+from narrative_twins.show.terminal import marked
+from narrative_twins.writing import for_terminal
+
+WIDTH, HEIGHT = 600, 80  # of the curve, as in the template
+SHARE = 0.05  # of the sentences of a book that are in its extract
+
+
+def part(name: str, *values: Any) -> str:
+    """A piece of the page as HTML, by its name in `templates/parts.html`; values are escaped."""
+    macro = getattr(templates("narrative_twins.app").get_template("parts.html").module, name)
+    return str(macro(*values))
+
+
+def shaded_text(result: StorySalience, operation: str) -> str:
+    """The text of a story as HTML, with its paragraphs and line breaks. The text content is
+    `displayed(result.story.text)`; each sentence is a `span` of the class `sentence`, the most
+    salient fifth also of the class `top`. Scores are in `data-scores`, and shades for light and
+    dark pages in the variables `--light` and `--dark`, for a style sheet to show. The tab key
+    reaches the first sentence only; a script moves the focus from there."""
+    text, end, sentences = displayed(result.story.text), 0, []
+    scores, top = result.shaded(operation), marked(result, operation)
+    light, dark = shades(scores), shades(scores, PALE_DARK, STRONG_DARK)
+    descriptions = result.descriptions(operation)
+    for i, (start, stop) in enumerate(result.spans):
+        gap, sentence = text[end:start], text[start:stop]
+        sentences.append((gap, sentence, light[i], dark[i], i in top, descriptions[i]))
+        end = stop
+    return part("shaded", operation, sentences, text[end:])
+
+
+def salience_curve(result: StorySalience, operation: str) -> str:
+    """The scores of a story as a curve in story order, with a vertical line at each window border,
+    as HTML with SVG."""
+    scores, n = result.scores[operation], len(result.sentences)
+    best, shown = scores.index(max(scores)), partial(shown_score, dtype=result.dtype)
+    meaning = f", {OPERATIONS[operation].meaning}" if operation in OPERATIONS else ""
+    caption = (
+        f"Salience by {operation}{meaning}: highest at sentence {best + 1} of {n}"
+        f" ({shown(scores[best])})"
+    )
+    heights = [HEIGHT - 6 - share * (HEIGHT - 12) for share in shares(scores)]
+    points = [(f"{(i + 0.5) * WIDTH / n:.1f}", f"{y:.1f}") for i, y in enumerate(heights)]
+    borders = [f"{lo * WIDTH / n:.1f}" for lo, _ in result.windows[1:]]
+    return part("curve", caption, shown(max(scores)), shown(min(scores)), points, borders, n)
+
+
+def story_reading(result: StorySalience, operation: str, token: str) -> str:
+    """A story by an operation as HTML: its curve, the shaded text, an extract as long as what is
+    underlined, and downloads by the token of the result."""
+    extract = displayed(str(result.extract(max(1, len(marked(result, operation))), operation)))
+    pieces = (
+        part("advice_on", operation),
+        salience_curve(result, operation),
+        shaded_text(result, operation),
+        part("legend"),
+        part("extract", extract),
+        part("downloads", token, downloads(result)),
+    )
+    return "".join(pieces)
+
+
+def book_reading(result: BookSalience, token: str) -> str:
+    """A book as HTML: its shaded table of contents, an extract if sentences are scored, and
+    downloads."""
+    notes = " ".join([f"{result.extent}.", *result.footer])
+    contents = part("book", result, map(Markup, result.contents()), notes)
+    if "sentence" in result.levels:
+        contents += part("extract", displayed(str(result.extract(share=SHARE))))
+    return contents + part("downloads", token, downloads(result))
+
+
+def displayed(text: str) -> str:
+    """A text as HTML can show it, of the same length; a carriage return before a line feed is a
+    space."""
+    return for_terminal(text.replace("\r\n", " \n").replace("\r", "\n"))
+
+
+def downloads(result: StorySalience | BookSalience) -> list[str]:
+    """The formats in which a result can be downloaded: those whose libraries are installed, and
+    which are not text for a terminal."""
+    names = []
+    for name in book_formats() if isinstance(result, BookSalience) else FORMATS:
+        with suppress(ImportError):
+            FORMATS[name].check()
+            names += [name] if FORMATS[name].download else []
+    return names

@@ -1,0 +1,173 @@
+"""What the page and its endpoint score: input is checked, one story or book is scored at a time,
+and the last results are kept in memory."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, Literal, TypeAlias, get_args
+
+from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.salience.books.result import BookSalience
+from narrative_twins.salience.books.scoring import chapter_stories, score_book
+from narrative_twins.salience.engine import score_stories
+from narrative_twins.salience.options import Approximation
+from narrative_twins.salience.result import StorySalience
+from narrative_twins.stories.books.reading import BOOK_FORMATS, read_book
+from narrative_twins.stories.sentences import SplitName
+from narrative_twins.stories.story import Story, StoryError, parse_windows
+
+MAX_CHARACTERS = 2_000_000
+"""Of a story or book; browsers are slow to show more."""
+KEPT = 64
+"""Results in memory, for downloads and other shades; older ones are dropped."""
+
+Method: TypeAlias = Literal["one pass", "exact"]
+ONE_PASS, EXACT = get_args(Method)
+METHODS: dict[str, Approximation | None] = {ONE_PASS: "one-pass", EXACT: None}
+"""What the page calls the option `approximate`, and its values."""
+ERRORS = (ValueError, TypeError, OSError)
+"""Of input that can't be scored; their messages are for users."""
+
+
+class Scoring:
+    """Scores the stories and books of the page with one encoder, one at a time. Methods may be
+    called by several threads; a session is a page in a browser, or a client of the endpoint.
+
+    Args:
+        model: folder or Hub id of the encoder; None for the default encoder.
+        max_sentences: the maximum number of sentences of a story or book to score exactly; 500 take
+            some minutes on a laptop.
+    """
+
+    def __init__(self, model: str | None = None, max_sentences: int = 500) -> None:
+        self.encoder = StoryEncoder.from_pretrained(model)
+        self.max_sentences = max_sentences
+        self.results: OrderedDict[str, StorySalience | BookSalience] = OrderedDict()
+        """The last results by their tokens."""
+        self._lock = Lock()  # held while something is scored
+        self._session = ""  # for which it is scored; empty when it is cancelled
+
+    def score_story(
+        self,
+        session: str,
+        progress: Callable[[float], Any],
+        text: str,
+        operations: list[str] | None = None,
+        windows: str = "auto",
+        method: Method = "one pass",
+        split: SplitName = "sentences",
+    ) -> StorySalience:
+        """Score a story.
+
+        Args:
+            session: who can cancel it.
+            progress: called with the share that is done.
+            text: the story; values of this and the next arguments may be of any type.
+            operations: names; None for all that the method has.
+            windows: as `parse_windows` reads them.
+            method: one of `METHODS`.
+            split: the units to score.
+
+        Raises:
+            ERRORS: the input is not valid, or the scoring was cancelled.
+        """
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError("there is no story yet: paste one")
+        if operations == []:
+            raise ValueError("choose at least one operation")
+        # Joins pairs of surrogates, and replaces lone ones, which encoders and browsers can't read.
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        story = Story.parse(text, parse_windows(str(windows).strip() or "auto"), split)
+        approximate = self._approximation(method, text, len(story))
+        options: Any = {"operations": operations, "approximate": approximate}
+        with self._turn(session, progress) as update:
+            (result,) = score_stories(
+                [story], self.encoder, on_truncation="ignore", progress=update, **options
+            )
+        return result
+
+    def score_book(
+        self,
+        session: str,
+        progress: Callable[[float], Any],
+        path: str | None,
+        levels: list[Any],
+        method: Method = "one pass",
+    ) -> BookSalience:
+        """Score the levels of the book in a file; see `score_story`."""
+        if path is None or not path.lower().endswith(book_suffixes()):
+            raise ValueError(f"open a book first: {', '.join(book_suffixes())}")
+        if not levels:
+            raise ValueError("choose at least one level")
+        try:
+            book = read_book(path)
+        except StoryError as error:
+            folder = os.path.join(os.path.dirname(path), "")
+            raise ValueError(str(error).replace(folder, "")) from None
+        count = sum(map(len, chapter_stories(book)))
+        approximate = self._approximation(method, book.text, count)
+        with self._turn(session, progress, count) as update:
+            return score_book(
+                book, self.encoder, levels=levels, approximate=approximate, progress=update
+            )
+
+    def _approximation(self, method: str, text: str, sentences: int) -> Approximation | None:
+        """The option `approximate`, if a text is not too long for the method."""
+        if method not in tuple(METHODS):
+            raise ValueError(f"the method is none of {', '.join(METHODS)}")
+        if len(text) > MAX_CHARACTERS:
+            raise ValueError(
+                f"the text has {len(text):,} characters, more than the limit of {MAX_CHARACTERS:,};"
+                " divide it, or use the command line"
+            )
+        if method == EXACT and sentences > self.max_sentences:
+            raise ValueError(
+                f"there are {sentences:,} sentences, and at most {self.max_sentences:,} are scored"
+                " exactly here; choose one pass, or use the command line"
+            )
+        return METHODS[method]
+
+    @contextmanager
+    def _turn(
+        self, session: str, progress: Callable[[float], Any], total: int = 1
+    ) -> Iterator[Callable[[float], None]]:
+        """Wait until nothing else is scored; yields the function to call with how many of `total`
+        are done, which raises an error when the scoring is cancelled."""
+
+        def update(done: float) -> None:
+            if self._session != session:
+                raise ValueError("the scoring was cancelled")
+            progress(done / total)
+
+        with self._lock:
+            self._session = session
+            yield update
+
+    def cancel(self, session: str) -> None:
+        """Stop what is scored for a session, if anything is, after a forward pass."""
+        if self._session == session:
+            self._session = ""
+
+    def close(self) -> None:
+        """Stop for good, after a forward pass, in which a process can't exit."""
+        self._session = ""
+        self._lock.acquire()
+
+    def keep(self, result: StorySalience | BookSalience) -> str:
+        """Keep a result, of which the oldest are dropped, and return its token."""
+        token = secrets.token_urlsafe(12)
+        self.results[token] = result
+        while len(self.results) > KEPT:
+            self.results.popitem(last=False)
+        return token
+
+
+def book_suffixes() -> tuple[str, ...]:
+    """The suffixes of the books that the page takes: those that are read in bounded time."""
+    bounded = (form for form in BOOK_FORMATS.values() if form.is_bounded)
+    return tuple(suffix for form in bounded for suffix in form.suffixes)
