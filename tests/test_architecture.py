@@ -50,7 +50,7 @@ LIBRARIES = {
     "pandas": "evaluation salience",
     "peft": "encoder",
     "pyarrow": "corpora data",
-    "pydantic": "app prompting",
+    "pydantic": "prompting",
     "pypdf": "stories",
     "rich": "commands show",
     "scipy": "evaluation",
