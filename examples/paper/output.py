@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrative_twins.evaluation.tables import Table
-from narrative_twins.files import AtomicFile
 from narrative_twins.plots.style import save_figure
+from narrative_twins.writing import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,7 +71,7 @@ class Output:
 
 def write(path: Path, text: str) -> None:
     """Write a file, whole or not at all."""
-    with AtomicFile(str(path)) as file:
+    with atomic_write(path) as file:
         file.write(text)
 
 

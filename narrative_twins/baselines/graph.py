@@ -66,23 +66,19 @@ def lexrank_scores(
     Raises:
         ValueError: as `textrank_scores`.
     """
-    weights = _checked(similarities)
-    if threshold is None:
-        weights = np.maximum(weights, 0.0)
-    else:
-        weights = (weights > threshold).astype(np.float64)
-    return _pagerank(weights, damping)
+    matrix = _checked(similarities)
+    is_edge = matrix > (0.0 if threshold is None else threshold)
+    return _pagerank(np.where(is_edge, matrix if threshold is None else 1.0, 0.0), damping)
 
 
 def _checked(similarities: ArrayLike) -> NDArray[np.float64]:
     matrix = np.asarray(similarities, np.float64)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+    is_square = matrix.ndim == 2 and len(matrix) == len(matrix.T) > 0
+    if not is_square or not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):
         raise ValueError(
-            f"similarities of shape {matrix.shape}; a square matrix with one row per sentence is"
-            " needed"
+            f"similarities of shape {matrix.shape} must be a finite and symmetric matrix with one"
+            " row per sentence"
         )
-    if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):
-        raise ValueError("similarities must be finite and symmetric")
     return matrix
 
 
@@ -101,10 +97,9 @@ def _pagerank(weights: NDArray[np.float64], damping: float) -> NDArray[np.float6
     # the system is well conditioned, and no number of iterations must be chosen.
     weights *= -damping
     np.fill_diagonal(weights, weights.diagonal() + 1.0)
-    ranks: NDArray[np.float64] = np.linalg.solve(weights.T, np.full(n, (1 - damping) / n))
-    # Sentences with the same place in the graph tie; without rounding, the last bits would rank
-    # them.
-    return ranks.round(12)
+    ranks = np.linalg.solve(weights.T, np.full(n, (1 - damping) / n))
+    # Sentences with the same place in the graph tie, whatever the last bits.
+    return np.asarray(ranks.round(12))
 
 
 def cosine_matrix(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
@@ -112,8 +107,7 @@ def cosine_matrix(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     rows = np.asarray(vectors, np.float64)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     unit = rows / np.where(norms == 0, 1.0, norms)
-    similarities: NDArray[np.float64] = unit @ unit.T
-    return similarities
+    return np.asarray(unit @ unit.T)
 
 
 class _Graph(EmbeddingBaseline):
@@ -127,8 +121,7 @@ class _Graph(EmbeddingBaseline):
         if len(story) > MAX_SENTENCES:
             raise StoryError(
                 f"the story has {len(story):,} sentences, and {self.name} compares at most"
-                f" {MAX_SENTENCES:,} with each other; score parts of the story, or leave"
-                f" {self.name} out"
+                f" {MAX_SENTENCES:,}; score parts of the story, or leave {self.name} out"
             )
         return story.sentences
 

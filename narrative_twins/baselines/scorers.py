@@ -10,8 +10,7 @@ import operator
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
-from itertools import islice
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -26,9 +25,6 @@ from narrative_twins.stories.sentences import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
 
 logger = logging.getLogger(__name__)
-
-BUFFER_STORIES = 32
-"""How many stories have their texts embedded together."""
 
 
 @runtime_checkable
@@ -65,27 +61,21 @@ class Embedder:
         self._vectors: dict[str, NDArray[np.float32]] = {}
         self._warned = False
 
-    def prepare(self, texts: Iterable[str]) -> None:
-        """Embed texts together, each distinct text once, and keep their vectors until the next
-        call."""
-        self._vectors = {}  # free the memory of the last vectors before there are new ones
-        unique = list(dict.fromkeys(texts))
-        self._vectors = dict(zip(unique, self._encode(unique), strict=True))
-
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of texts, shape (texts, dimensions); those that were prepared are not
-        embedded again.
+        """The vectors of texts, shape (texts, dimensions). Texts of the call before, which are of
+        the same story if several baselines share an encoder, are not embedded again.
 
         Raises:
             StoryError: a text has no tokens, or a vector is not finite.
             ValueError: the encoder does not return one vector per text.
         """
-        if not self._vectors.keys() >= set(texts):
-            self.prepare(texts)
-        found = np.stack([self._vectors[text] for text in texts])
-        if not np.isfinite(found).all():
+        if missing := [text for text in dict.fromkeys(texts) if text not in self._vectors]:
+            self._vectors |= dict(zip(missing, self._encode(missing), strict=True))
+        self._vectors = {text: self._vectors[text] for text in texts}
+        vectors = np.stack([self._vectors[text] for text in texts])
+        if not np.isfinite(vectors).all():
             raise StoryError("the encoder's vectors are not finite; load it with dtype='float32'")
-        return found
+        return vectors
 
     def _encode(self, texts: list[str]) -> NDArray[np.float32]:
         encoder = self._encoder
@@ -205,44 +195,24 @@ def baseline_scores(
     """
     check_stories(stories)
     embedder = Embedder(encoder)
-    chosen = [baseline.with_defaults(seed, embedder) for baseline in BASELINES.resolve(baselines)]
+    scorers = [each.with_defaults(seed, embedder) for each in BASELINES.resolve(baselines)]
     parsed = (Story.parse(story, windows, splitter) for story in stories)
-    return _results(parsed, chosen, Progress(progress, "stories", operator.length_hint(stories)))
+    return _results(parsed, scorers, Progress(progress, "stories", operator.length_hint(stories)))
 
 
 def _results(
     stories: Iterator[Story], baselines: list[Baseline], progress: Progress
 ) -> Iterator[StorySalience]:
-    embedding = [baseline for baseline in baselines if isinstance(baseline, EmbeddingBaseline)]
-    # Several stories are read ahead only if their texts are embedded together.
-    size = BUFFER_STORIES if embedding else 1
     index = 0
-    invalid: StoryError | None = None
     with closing(progress):
-        while invalid is None:
-            buffer: list[Story] = []
-            try:
-                for story in islice(stories, size):
-                    buffer.append(story)
-            except StoryError as error:
-                invalid = error
-            if not buffer and invalid is None:
-                return
-            # If a text can't be embedded, each story is embedded separately below, and the error
-            # has the index of the story.
-            with suppress(StoryError):
-                for embedder in {baseline.embedder for baseline in embedding}:
-                    sharing = [one for one in embedding if one.embedder is embedder]
-                    embedder.prepare(t for one in sharing for s in buffer for t in one.texts(s))
-            for story in buffer:
-                try:
-                    scores = {one.name: _checked(one, story).tolist() for one in baselines}
-                except StoryError as error:
-                    raise StoryError(error.problem, index) from None
+        try:
+            for index, story in enumerate(stories):
+                scores = {each.name: _checked(each, story).tolist() for each in baselines}
                 progress.add(1)
                 yield StorySalience(story, scores, index=index)
-                index += 1
-        raise StoryError(invalid.problem, index)
+                index += 1  # of the next story, if it can't be parsed
+        except StoryError as error:
+            raise StoryError(error.problem, index) from None
 
 
 def _checked(baseline: Baseline, story: Story) -> NDArray[np.float64]:

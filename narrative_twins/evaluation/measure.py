@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from narrative_twins.evaluation.agreement import Rule, turning_point_areas
 from narrative_twins.evaluation.labelled import LabelledStories
-from narrative_twins.evaluation.metrics import METRICS, mean, partial_correlation, rank_products
+from narrative_twins.evaluation.metrics import METRICS, mean, partial_spearman
 from narrative_twins.evaluation.scorers import Scores
 
 LINE = ["data", "scorer", "operation"]
@@ -82,7 +82,7 @@ def measure_people(data: LabelledStories) -> Iterator[pd.DataFrame]:
             key: _column(_with_others(labels, metric.function) for labels in annotations)
             for key, metric in METRICS.items()
         }
-        values[PARTIAL] = np.array([[math.nan]])
+        values[PARTIAL] = _column([math.nan])
         yield long_table(data.name, PEOPLE[1], "", "annotators", values)
 
 
@@ -106,24 +106,24 @@ def _metrics(
     if data.points is not None:
         areas = [
             [math.nan] * len(points)
-            if story_scores is None
-            else turning_point_areas(story_scores, story.windows, points, rule)
-            for story, story_scores, points in zip(data.stories, scores, data.points, strict=True)
+            if row is None
+            else turning_point_areas(row, story.windows, points, rule)
+            for story, row, points in zip(data.stories, scores, data.points, strict=True)
         ]
         values["auc"] = np.array(areas)
     else:
         for key, metric in METRICS.items():
             values[key] = _column(
-                math.nan if story_scores is None else metric.function(story_scores, labels)
-                for story_scores, labels in zip(scores, data.labels, strict=True)
+                math.nan if row is None else metric.function(row, labels)
+                for row, labels in zip(scores, data.labels, strict=True)
             )
     # Spearman given position and length (in words), with ranks within windows.
-    products = np.zeros((4, 4))
-    for story, story_scores, labels in zip(data.stories, scores, data.labels, strict=True):
-        lengths = [len(sentence.split()) for sentence in story.sentences]
-        for lo, hi in story.windows:
-            if story_scores is not None and hi - lo > 1:
-                products += rank_products(
-                    story_scores[lo:hi], labels[lo:hi], (range(lo, hi), lengths[lo:hi])
-                )
-    return values | {PARTIAL: np.array([[partial_correlation(products)]])}
+    groups = [
+        (row[lo:hi], labels[lo:hi], (range(lo, hi), lengths[lo:hi]))
+        for story, row, labels in zip(data.stories, scores, data.labels, strict=True)
+        if row is not None
+        for lengths in [[len(sentence.split()) for sentence in story.sentences]]
+        for lo, hi in story.windows
+    ]
+    columns = zip(*groups, strict=True) if groups else ([], [], [])
+    return values | {PARTIAL: _column([partial_spearman(*columns)])}

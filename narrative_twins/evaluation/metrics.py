@@ -50,9 +50,8 @@ def auc(scores: ArrayLike, relevant: ArrayLike) -> float:
     if positives == 0 or negatives == 0:
         return float("nan")
     # The Mann-Whitney U statistic, as a share of all pairs of a positive and a negative.
-    return float(
-        (rankdata(x)[is_positive].sum() - positives * (positives + 1) / 2) / (positives * negatives)
-    )
+    wins = rankdata(x)[is_positive].sum() - positives * (positives + 1) / 2
+    return float(wins / (positives * negatives))
 
 
 def turning_point_auc(scores: ArrayLike, point: int, window: tuple[int, int]) -> float:
@@ -81,40 +80,34 @@ def partial_spearman(
         controls: of each group, for each control one number per sentence.
     """
     products = [
-        rank_products(*group)
+        _rank_products(*group)
         for group in zip(scores, labels, controls, strict=True)
         if len(np.asarray(group[0])) > 1
     ]
-    return partial_correlation(np.sum(products, axis=0)) if products else float("nan")
+    if not products:
+        return float("nan")
+    total = np.sum(products, axis=0)
+    pair, with_controls, of_controls = total[:2, :2], total[:2, 2:], total[2:, 2:]
+    # The sums of products of the residuals of a linear regression. The pseudo-inverse allows for
+    # equal controls.
+    inverse = np.linalg.pinv(of_controls, rcond=1e-9, hermitian=True)
+    rest = pair - with_controls @ inverse @ with_controls.T
+    # Rounding errors remain of a variable that is fully explained.
+    if (np.diag(rest) <= 1e-9 * np.diag(pair)).any():
+        return float("nan")
+    return float(np.clip(rest[0, 1] / np.sqrt(rest[0, 0] * rest[1, 1]), -1, 1))
 
 
-def rank_products(
+def _rank_products(
     scores: ArrayLike, labels: ArrayLike, controls: Sequence[ArrayLike]
 ) -> NDArray[np.float64]:
     """The sums of products of the centred ranks of scores, labels and controls of a group, divided
     by its number of sentences to the third power, so that large groups do not dominate. Shape `(2 +
-    controls, 2 + controls)`.
-    """
+    controls, 2 + controls)`."""
     columns = [*_paired(scores, labels), *(np.asarray(control, np.float64) for control in controls)]
     ranks = rankdata(np.stack(columns), axis=1)
     ranks = (ranks - ranks.mean(axis=1, keepdims=True)) / ranks.shape[1]
     return np.asarray(ranks @ ranks.T / ranks.shape[1], np.float64)
-
-
-def partial_correlation(products: NDArray[np.float64]) -> float:
-    """The correlation of the first two variables given the others, from the sums of products of all
-    (`rank_products`, summed over groups); nan if the others explain one of the two."""
-    own, with_controls, of_controls = products[:2, :2], products[:2, 2:], products[2:, 2:]
-    # The sums of products of the residuals of a linear regression. The pseudo-inverse allows for
-    # equal controls.
-    rest = (
-        own
-        - with_controls @ np.linalg.pinv(of_controls, rcond=1e-9, hermitian=True) @ with_controls.T
-    )
-    # Rounding errors remain of a variable that is fully explained.
-    if (np.diag(rest) <= 1e-9 * np.diag(own)).any():
-        return float("nan")
-    return float(np.clip(rest[0, 1] / np.sqrt(rest[0, 0] * rest[1, 1]), -1, 1))
 
 
 def label_entropy(labels: ArrayLike) -> float:

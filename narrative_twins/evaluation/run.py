@@ -94,34 +94,16 @@ def evaluate(
         ```
     """
     sets = _read(data, split, second)
-    folder = None if out is None else Path(out)
-    scores_folder = folder and folder / "scores"
-    loading, progress = loading or {}, options.get("progress", False)
     ScoringOptions(**options)  # an invalid one is refused now
+    folder = None if out is None else Path(out)
+    saved: dict[str, Any] = {"folder": folder and folder / "scores"}
+    loading, progress = loading or {}, options.get("progress", False)
+    scoring = {**saved, "loading": loading, **options}
     scorers = [
-        *(
-            Scorer(
-                name,
-                partial(
-                    encoder_runs,
-                    name=name,
-                    encoders=runs,
-                    folder=scores_folder,
-                    loading=loading,
-                    **options,
-                ),
-            )
-            for name, runs in _named(encoders)
-        ),
-        *(
-            Scorer(name, partial(saved_runs, files=_as_list(files)))
-            for name, files in (results or {}).items()
-        ),
-        *(
-            Scorer(model.name, partial(model.scores, progress=progress))
-            for model in _as_list(prompted)
-        ),
-        *_baselines(baselines, sentence_encoder, loading, folder=scores_folder, progress=progress),
+        *(_scorer(n, encoder_runs, name=n, encoders=e, **scoring) for n, e in _named(encoders)),
+        *(_scorer(n, saved_runs, files=_as_list(f)) for n, f in (results or {}).items()),
+        *(_scorer(each.name, each.scores, progress=progress) for each in _as_list(prompted)),
+        *_baselines(baselines, sentence_encoder, loading, **saved, progress=progress),
     ]
     if not scorers and not any(True for stories in sets for _ in measure_people(stories)):
         raise ValueError("there is nothing to compare; give an encoder, a baseline or results")
@@ -157,6 +139,10 @@ def _read(data: Any, split: str | None, second: DataSource | None) -> list[Label
         else load_labelled(source, split, second=second)
         for source in sources
     ]
+
+
+def _scorer(label: str, scores: Callable[..., Iterable[Scores]], **options: Any) -> Scorer:
+    return Scorer(label, partial(scores, **options))
 
 
 def _named(encoders: Encoders) -> list[tuple[str, list[Any]]]:

@@ -124,26 +124,13 @@ def encoder_runs(
 def baseline_runs(
     data: LabelledStories, name: str, encoder: Any, *, folder: Path | None, progress: Any
 ) -> Iterator[Scores]:
-    """The scores by a baseline; `random` is drawn `RANDOM_DRAWS` times.
-
-    Args:
-        data, folder: as in `encoder_runs`.
-        name: of a registered baseline.
-        encoder: for baselines that compare sentences: a `StoryEncoder`, or any object with
-            `encode(texts)`. Scores by the latter are not saved, since its exact version is not
-            known.
-        progress: whether a progress bar is shown.
-    """
+    """The scores by a registered baseline; `random` is drawn `RANDOM_DRAWS` times. Scores by an
+    `encoder` that is no `StoryEncoder` are not saved, since its exact version is not known."""
     draws = RANDOM_DRAWS if name == "random" else 1
     is_saved = isinstance(BASELINES[name], EmbeddingBaseline) and isinstance(encoder, StoryEncoder)
+    options = {"baselines": name, "encoder": encoder, "progress": progress and draws == 1}
     for draw in range(draws):
-        score = partial(
-            baseline_scores,
-            baselines=name,
-            encoder=encoder,
-            seed=draw,
-            progress=progress and draws == 1,
-        )
+        score = partial(baseline_scores, seed=draw, **options)
         if is_saved:
             yield _scores(name, data, score, folder, name, _settings_of(encoder))
         else:

@@ -17,7 +17,6 @@ from narrative_twins.baselines import (
     Random,
     TextRank,
     baseline_scores,
-    scorers,
 )
 
 from support.models import small, trainable
@@ -61,18 +60,12 @@ def test_scores_are_finite_and_do_not_depend_on_other_stories(texts, data):
             assert len(values) == len(texts[i]) and np.isfinite(values).all()
 
 
-def test_texts_are_embedded_once_and_together(monkeypatch):
-    monkeypatch.setattr(scorers, "BUFFER_STORIES", 2)
+def test_texts_of_a_story_are_embedded_once():
     encoder = FakeSentenceEncoder()
-    texts = [["A b.", "C d.", "A b."], ["C d.", "E f."], ["A b."]]
+    texts = [["A b.", "C d.", "A b."], ["C d.", "E f."]]
     list(baseline_scores(texts, encoder=encoder))
-    assert [sorted(call) for call in encoder.calls] == [
-        ["A b.", "A b. C d. A b.", "C d.", "C d. E f.", "E f."],
-        ["A b."],
-    ]
-    encoder.calls.clear()
-    list(baseline_scores(texts, ["textrank", "lexrank"], encoder=encoder))
-    assert [sorted(call) for call in encoder.calls] == [["A b.", "C d.", "E f."], ["A b."]]
+    sentences, whole = [["A b.", "C d."], ["E f."]], [["A b. C d. A b."], ["C d. E f."]]
+    assert encoder.calls == [sentences[0], whole[0], sentences[1], whole[1]]
 
 
 def test_results_are_lazy_and_position_needs_no_encoder():
@@ -170,8 +163,7 @@ def test_encoders_that_fail():
             score(STORY, "textrank", encoder=Broken(vectors))
 
 
-def test_texts_beyond_the_limit_of_a_sentence_transformer_are_warned_of_once(caplog, monkeypatch):
-    monkeypatch.setattr(scorers, "BUFFER_STORIES", 1)
+def test_texts_beyond_the_limit_of_a_sentence_transformer_are_warned_of_once(caplog):
     model = trainable(positions=32)
     model.max_seq_length = 32
     list(baseline_scores([STORY], encoder=model))
