@@ -44,7 +44,6 @@ LIBRARIES = {
     "lxml": "stories",
     "markdown_it": "stories",
     "matplotlib": "evaluation plots salience",
-    "mteb": "integrations",
     "faker": "making",
     "openai": "prompting",
     "pandas": "evaluation salience",

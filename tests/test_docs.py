@@ -113,8 +113,6 @@ def test_python_runs(guide, code, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("module", "code"), numbered(DOCSTRINGS))
 def test_examples_in_docstrings_run(module, code, tmp_path, monkeypatch):
-    if "mteb" in code:
-        pytest.importorskip("mteb")
     monkeypatch.chdir(tmp_path)
     with patch.dict(narrative_twins.OPERATIONS):
         exec(compile(code, module, "exec"), {"__name__": "example"})
