@@ -36,7 +36,7 @@ MODULES = {
 
 LIBRARIES = {
     "click": "commands",
-    "datasets": "commands data hub integrations making training",
+    "datasets": "commands data hub making training",
     "fastapi": "app",
     "gradio": "app",
     "jinja2": "show",
