@@ -102,10 +102,9 @@ def _collected(records: Iterable[Record]) -> Iterator[Record]:
 
 def _recognized_format(record: Record) -> str:
     """The format of a row by columns that only one of the formats has."""
-    row = record.row
-    formats = [name for name, tool in TOOLS.items() if tool.recognizes(row)]
-    plain = (row[name] for name in (*LABEL_COLUMNS, *SUMMARIES) if row.get(name) is not None)
-    if any(content != [] and not _has_objects(content) for content in plain):
+    formats = [name for name, tool in TOOLS.items() if tool.recognizes(record.row)]
+    plain = (record.row.get(name) for name in (*LABEL_COLUMNS, *SUMMARIES))
+    if any(content and not _has_objects(content) for content in plain):
         formats.append("plain")
     if len(formats) > 1:
         problem = f"has columns of the formats {' and '.join(formats)}; name one by row_format="

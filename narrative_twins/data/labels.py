@@ -164,10 +164,6 @@ def check_span(span: Any, name: str, text: str, where: str) -> Span:
     is_pair = isinstance(span, (list, tuple)) and len(span) == 2
     if is_pair and all(type(edge) is int for edge in span) and 0 <= span[0] < span[1] <= len(text):
         return span[0], span[1]
-    raise RowError(
-        where,
-        f"'{name}' = {shown_value(span)} is not a range [start, end] of the {len(text)} characters"
-        " of 'text', which are counted from 0 up to the end, which is not included; give the text"
-        " that was annotated, unchanged (if an annotation tool exported the range, name it by"
-        " row_format=)",
-    )
+    problem = f"'{name}' = {shown_value(span)} is not a range [start, end) of the {len(text)}"
+    fix = "give the text that was annotated, unchanged (of an annotation tool: name it by"
+    raise RowError(where, f"{problem} characters of 'text', counted from 0; {fix} row_format=)")

@@ -16,8 +16,7 @@ from narrative_twins.encoder.loading import default_encoder, fingerprint
 from narrative_twins.encoder.story_encoder import StoryEncoder
 
 STEPS = ((1, 1), (1, 0), (0, 1))
-"""Steps of a path, in sentences of the story and of the twin; among equally good steps the first is
-used."""
+"""Steps of a path, in sentences of story and twin; of equally good steps the first is used."""
 
 
 class SentenceEmbedder:

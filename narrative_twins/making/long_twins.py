@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from narrative_twins.baselines.graph import cosine_matrix
@@ -26,9 +24,6 @@ from narrative_twins.making.works import Candidate, Work, read_works, work_files
 from narrative_twins.stories.reading import count_stories
 from narrative_twins.stories.story import even_windows
 from narrative_twins.writing import JsonlLog, atomic_write, digest_of_files
-
-Embed: TypeAlias = Callable[[Sequence[str]], NDArray[np.floating[Any]]]
-"""Maps sentences to their vectors, of shape (sentences, dimensions)."""
 
 OTHER_LANGUAGES = "other"
 """The key of `MAX_SIMILARITY` for unknown languages and for languages without a limit."""
@@ -71,23 +66,22 @@ class Filters:
         """Why a version is dropped before alignment, if it is, for the counts of `long_twin`."""
         if abs(len(story) - len(version.sentences)) > self.max_difference:
             return "versions that are too different in length"
-        one, other = (
-            " ".join(" ".join(text).split()).casefold() for text in (story, version.sentences)
-        )
+        texts = {" ".join(" ".join(s).split()).casefold() for s in (story, version.sentences)}
         others = self.max_similarity.get(OTHER_LANGUAGES, 1.0)
         limit = self.max_similarity.get(version.language or OTHER_LANGUAGES, others)
-        if one == other or (version.similarity is not None and version.similarity > limit):
-            return "versions that are too similar, perhaps a copy or a translation"
-        return None
+        is_similar = version.similarity is not None and version.similarity > limit
+        is_copy = len(texts) == 1
+        words = "versions that are too similar, perhaps a copy or a translation"
+        return words if is_copy or is_similar else None
 
 
 def long_twin(
-    work: Work, embed: Embed, filters: Filters, seed: int = 0
+    work: Work, embed: Callable[[Sequence[str]], Any], filters: Filters, seed: int = 0
 ) -> tuple[dict[str, Any] | None, Counter[str]]:
     """The row of a work, as `load_window_twins` reads it, or None if it is dropped; and the counts
     of what is kept and dropped, in words. The twin is drawn from the versions that pass all
     filters, by the seed, the id of the work and the versions alone: neither other works nor any
-    order matter."""
+    order matter. `embed` maps sentences to vectors, of shape (sentences, dimensions)."""
     if len(work.story) < filters.min_sentences:
         kind = "with a story that is too short" if work.story else "without a story in English"
         return None, Counter(["works read", f"works {kind}"])
@@ -97,17 +91,19 @@ def long_twin(
         (one for one, reason in zip(work.candidates, reasons, strict=True) if reason is None),
         key=lambda one: Random(f"{seed} {work.id} {one.sentences}").random(),
     )
-    rows = (_aligned(work, candidate, embed, filters) for candidate in candidates)
+    rows = (
+        _aligned(work, candidate, embed([*work.story, *candidate.sentences]), filters)
+        for candidate in candidates
+    )
     at, row = next(((at, row) for at, row in enumerate(rows) if row), (len(candidates), None))
     counts = Counter(["works read", "works kept, with a twin" if row else "works without a twin"])
     counts.update([*filter(None, reasons), *["versions with too few sentences in a window"] * at])
     return row, counts
 
 
-def _aligned(work: Work, twin: Candidate, embed: Embed, filters: Filters) -> dict[str, Any] | None:
+def _aligned(work: Work, twin: Candidate, vectors: Any, filters: Filters) -> dict[str, Any] | None:
     """The row of a work with this twin, or None if a window lacks sentences."""
-    similarities = cosine_matrix(embed([*work.story, *twin.sentences]))
-    path = best_path(similarities[: len(work.story), len(work.story) :])
+    path = best_path(cosine_matrix(vectors)[: len(work.story), len(work.story) :])
     story = [work.story[lo:hi] for lo, hi in even_windows(len(work.story), filters.windows)]
     windows_of = twin_windows(path, story, len(twin.sentences))
     if min(window_sizes(windows_of, filters.windows)) < filters.min_window:
@@ -139,6 +135,7 @@ def make_long_twins(
 ) -> Counter[str]:
     """Make rows of long narrative twins from several versions of works, and write them with their
     facts and their card, see `describe_rows`. Works that are done are in `OUT.part` until all are.
+    Returns the counts of `long_twin`.
 
     Args:
         paths: the files of works, see `read_works`, and folders of them.
@@ -149,9 +146,6 @@ def make_long_twins(
         language: the language of the versions, for the card.
         resume: resume an interrupted run, of the same works and settings (ResumeError).
         progress, report: whether to show a progress bar, and what is called with each problem.
-
-    Returns:
-        The counts of `long_twin`.
     """
     settings = {
         "works of": {Path(path).resolve().name: digest_of_files(path) for path in paths},
@@ -187,13 +181,12 @@ def make_long_twins(
     counted = "\n".join(f"- {words}: {number:,}" for words, number in sorted(counts.items()))
     facts = DatasetFacts(
         "Long narrative twins",
-        "Stories in windows, each with a narrative twin: the same plot told by someone else. The"
-        " story is cut into even windows; a sentence of the twin is in the windows of the sentences"
-        f" of the story that dynamic time warping aligns it to.\n\n{counted}",
+        "Stories in even windows, each with a narrative twin. A sentence of the twin is in the"
+        " windows of the sentences of the story that dynamic time warping aligns it to."
+        f"\n\n{counted}",
         generated.recipe_text("narrative-twins make align", settings),
-        "No human has checked the twins; sentences are aligned by the similarities of an encoder."
-        " The program does not know the authors and the licence of the texts: add them before you"
-        " share the data.",
+        "No human has checked the twins. The authors and the licence of the texts are not known to"
+        " the program: add them before you share the data.",
         language=language,
         tags=["narrative-twins"],
     )

@@ -89,12 +89,13 @@ def read_works(
 
 def _row(row: Mapping[str, Any]) -> Work:
     """The work of a row."""
-    story = _sentences("story", row["story"])
+    story = list(check_story(row["story"], "story", "").sentences)
     candidates = []
     for number, twin in enumerate(check_list(row["twins"], "twins", "", "versions")):
         facts = twin if isinstance(twin, Mapping) else {}
-        sentences, similarity = _sentences(f"twins[{number}]", twin), facts.get("similarity")
-        candidates.append(Candidate(sentences, facts.get("language"), _similarity(similarity)))
+        sentences = list(check_story(twin, f"twins[{number}]", "").sentences)
+        similarity = _similarity(facts.get("similarity"))
+        candidates.append(Candidate(sentences, facts.get("language"), similarity))
     return Work(str(row.get("id") or digest(story)[:12]), row.get("title"), story, candidates)
 
 
@@ -125,12 +126,7 @@ def _summary(key: str, text: str | None) -> list[str]:
     """The sentences of a summary without its headings; empty if it has no letters or digits."""
     lines = (text or "").splitlines()
     kept = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-    return _sentences(key, kept) if any(map(str.isalnum, kept)) else []
-
-
-def _sentences(key: str, content: Any) -> list[str]:
-    """The sentences of a version, which may not be empty."""
-    return list(check_story(content, key, "").sentences)
+    return list(check_story(kept, key, "").sentences) if any(map(str.isalnum, kept)) else []
 
 
 def _similarity(value: float | None) -> float | None:
