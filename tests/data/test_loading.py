@@ -63,28 +63,23 @@ def test_rows_are_unchanged_by_every_format(cached, tmp_path, name, builder, fun
     assert list(function(path, "train", streaming=True)) == rows
 
 
+SAVED = {
+    "r.json": ("to_json", {}),
+    "l.json": ("to_json", {"lines": False}),
+    "r.json.gz": ("to_json", {"compression": "gzip"}),
+    "r.parquet": ("to_parquet", {}),
+}
+
+
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize(
-    ("name", "save", "options"),
-    [
-        ("r.json", "to_json", {}),
-        ("r.json", "to_json", {"lines": False}),
-        ("r.json.gz", "to_json", {"compression": "gzip"}),
-        ("r.jsonl", "to_json", {}),
-        ("r.parquet", "to_parquet", {}),
-    ],
-    ids=str,
-)
-def test_rows_that_data_sets_save_are_loaded(cached, tmp_path, name, save, options, count):
+def test_rows_that_data_sets_save_are_loaded(cached, tmp_path, count):
     """`to_json` writes JSON Lines, whatever the name."""
-    features = StoryTwinsBuilder.FEATURES
     rows = [{"id": f"row {i}", **SHORT} for i in range(count)]
-    path = str(tmp_path / name)
-    getattr(Dataset.from_list(rows, features=features), save)(path, **options)
-    loaded = cached(load_story_twins)(path, "train")
-    assert loaded.to_list() == rows
-    getattr(loaded, save)(path, **options)
-    assert cached(load_story_twins)(path, "train").to_list() == rows
+    for name, (save, options) in SAVED.items():
+        path = str(tmp_path / name)
+        getattr(Dataset.from_list(rows, features=StoryTwinsBuilder.FEATURES), save)(path, **options)
+        loaded = cached(load_story_twins)(path, "train")
+        assert loaded.to_list() == rows
 
 
 def test_ids_types_and_places_of_errors(cached, tmp_path):
