@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from threading import Lock
@@ -17,7 +16,6 @@ from narrative_twins.writing import JsonlLog, for_terminal
 
 MAX_WORDS = 11
 """Of a summary, as in the paper: fewer than 12."""
-MAX_SENTENCES = 100
 MAX_NAME = 40
 
 _TEXTS = files("narrative_twins.app").joinpath("templates")
@@ -37,7 +35,7 @@ class Answers:
         report: called with a line after each answer.
 
     Raises:
-        ValueError: there are no stories, two with the same id, or a story is too long;
+        ValueError: there are no stories, or two with the same id;
             `ResumeError` if the log has a row that is not an answer to one of them.
     """
 
@@ -48,9 +46,6 @@ class Answers:
         self.stories = {str(n if s.id is None else s.id): s for n, s in enumerate(stories, start=1)}
         if not stories or len(self.stories) < len(stories):
             raise ValueError("give at least one story, and each an id of its own")
-        for id_, story in self.stories.items():
-            if len(story) > MAX_SENTENCES:
-                raise ValueError(f"story {id_!r} has more than {MAX_SENTENCES} sentences")
         self.done: set[tuple[str, str]] = set()
         """Annotators with the ids of the stories that they have answered."""
         for number, row in enumerate(log.rows):
@@ -76,9 +71,7 @@ class Answers:
             if (annotator, id_) not in self.done:
                 self.log.append({**row, "choice": choice, "summary": " ".join(words)})
                 self.done.add((annotator, id_))
-                count = Counter(name for name, _ in self.done)[annotator]
-                state = f"{count} of {len(self.stories)} stories, {len(self.done):,} answers in all"
-                self.report(f"{annotator}: {state}")
+                self.report(f"{annotator} has answered {id_}; answers: {len(self.done):,}")
 
 
 class AnnotationPage:
@@ -153,13 +146,12 @@ class AnnotationPage:
         if step is None:
             note += " That was the last story. Thank you! You can close the page."
             return {self.work: gr.update(visible=False), self.status: part("status", note)}
-        summary = ""
         if isinstance(step, int):
-            title = f"Practice {step + 1} of {len(PRACTICE)}"
-            sentences, summary = PRACTICE[step]["story"], PRACTICE[step]["summary"]
+            title, summary = f"Practice {step + 1} of {len(PRACTICE)}", PRACTICE[step]["summary"]
+            sentences = PRACTICE[step]["story"]
         else:
-            title = f"Story {list(self.answers.stories).index(step) + 1} of"
-            title += f" {len(self.answers.stories)}"
+            number, summary = list(self.answers.stories).index(step) + 1, ""
+            title = f"Story {number} of {len(self.answers.stories)}"
             sentences = self.answers.stories[step].sentences
         texts = [for_terminal(sentence) for sentence in sentences]
         choices = [(f"{number}. {text}", number) for number, text in enumerate(texts, start=1)]

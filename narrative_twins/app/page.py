@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Any, TypeAlias
+from typing import Any
 
 import gradio as gr
 from fastapi import HTTPException
@@ -19,13 +19,9 @@ from narrative_twins.show.formats import FORMATS, write_results
 from narrative_twins.stories.sentences import SplitName
 
 EXAMPLE = files("narrative_twins.app").joinpath("haunted_stable.txt").read_text("utf-8").strip()
-MAX_WAITING = 32
-"""Stories and books of all clients."""
+MAX_WAITING = 32  # stories and books of all clients
 _NO_RESULT = "These results are no longer stored; score the text again."
 _PROGRESS = gr.Progress()
-
-Changes: TypeAlias = dict[Any, Any]
-"""New values, or `gr.update` of properties, by the component of the page."""
 
 
 class ScoringPage:
@@ -90,10 +86,9 @@ class ScoringPage:
         html(part("hint", "Up to 10 MB. A novel takes minutes in one pass."))
 
     def _add_method(self, label: str, method: str) -> gr.Radio:
-        limit = f"{self.scoring.max_sentences:,}"
         info = (
-            "One pass reads the text once, and its scores are approximate. Exact scores can take a"
-            f" hundred times as long, and are for texts of up to {limit} sentences here."
+            "One pass is approximate. Exact scores can take a hundred times as long, and are for"
+            f" texts of up to {self.scoring.max_sentences:,} sentences here."
         )
         return gr.Radio(list(METHODS), value=method, label=label, info=info)
 
@@ -137,38 +132,36 @@ class ScoringPage:
 
     def story_scored(
         self, request: gr.Request, progress: gr.Progress = _PROGRESS, *values: Any
-    ) -> Changes:
-        """Score a story, and show the result."""
-        try:
-            result = self.scoring.score_story(str(request.session_hash), progress, *values)
-        except ERRORS as error:
-            return {self.status: part("problem", sentence(error))}
-        names, operation = list(result.scores), result.primary_operation
-        notes = [f"{result.extent}.", *result.notes, *precision(result.dtype)]
-        token = self.scoring.keep(result)
-        return self.shade(token, operation) | {
-            self.status: part("status", " ".join(notes)),
-            self.token: token,
-            self.operation: gr.update(choices=names, value=operation, visible=True),
-        }
+    ) -> dict[Any, Any]:
+        """Score a story, and show the result. Returns, as other events, new values or `gr.update`
+        of properties, by the component of the page."""
+        return self._scored(self.scoring.score_story, request, progress, values)
 
     def book_scored(
         self, request: gr.Request, progress: gr.Progress = _PROGRESS, *values: Any
-    ) -> Changes:
+    ) -> dict[Any, Any]:
         """Score a book, and show the result."""
+        return self._scored(self.scoring.score_book, request, progress, values)
+
+    def _scored(
+        self, score: Any, request: gr.Request, progress: gr.Progress, values: Any
+    ) -> dict[Any, Any]:
         try:
-            result = self.scoring.score_book(str(request.session_hash), progress, *values)
+            result = score(str(request.session_hash), progress, *values)
         except ERRORS as error:
             return {self.status: part("problem", sentence(error))}
-        token = self.scoring.keep(result)
-        return {
-            self.status: part("status", f"{result.extent}."),
-            self.token: token,
-            self.operation: gr.update(visible=False),
-            self.result: book_reading(result, token),
-        }
+        token, notes = self.scoring.keep(result), [f"{result.extent}."]
+        if isinstance(result, StorySalience):
+            names, operation = list(result.scores), result.primary_operation
+            notes += [*result.notes, *precision(result.dtype)]
+            changes = self.shade(token, operation)
+            changes[self.operation] = gr.update(choices=names, value=operation, visible=True)
+        else:
+            changes = {self.result: book_reading(result, token)}
+            changes[self.operation] = gr.update(visible=False)
+        return {**changes, self.token: token, self.status: part("status", " ".join(notes))}
 
-    def shade(self, token: str, operation: str) -> Changes:
+    def shade(self, token: str, operation: str) -> dict[Any, Any]:
         """Show the result of a story by an operation."""
         result = self.scoring.results.get(token)
         if not isinstance(result, StorySalience) or operation not in result.scores:

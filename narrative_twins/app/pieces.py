@@ -64,15 +64,9 @@ def story_reading(result: StorySalience, operation: str, token: str) -> str:
     """A story by an operation as HTML: its curve, the shaded text, an extract as long as what is
     underlined, and downloads by the token of the result."""
     extract = displayed(str(result.extract(max(1, len(marked(result, operation))), operation)))
-    pieces = (
-        part("advice_on", operation),
-        salience_curve(result, operation),
-        shaded_text(result, operation),
-        part("legend"),
-        part("extract", extract),
-        part("downloads", token, downloads(result)),
-    )
-    return "".join(pieces)
+    html = part("advice_on", operation) + salience_curve(result, operation)
+    html += shaded_text(result, operation) + part("legend") + part("extract", extract)
+    return html + part("downloads", token, downloads(result))
 
 
 def book_reading(result: BookSalience, token: str) -> str:

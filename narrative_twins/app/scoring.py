@@ -21,17 +21,14 @@ from narrative_twins.stories.books.reading import BOOK_FORMATS, read_book
 from narrative_twins.stories.sentences import SplitName
 from narrative_twins.stories.story import Story, StoryError, parse_windows
 
-MAX_CHARACTERS = 2_000_000
-"""Of a story or book; browsers are slow to show more."""
-KEPT = 64
-"""Results in memory, for downloads and other shades; older ones are dropped."""
+MAX_CHARACTERS = 2_000_000  # of a story or book; browsers are slow to show more
+KEPT = 64  # results in memory, for downloads and other shades; older ones are dropped
 
 Method: TypeAlias = Literal["one pass", "exact"]
 ONE_PASS, EXACT = get_args(Method)
 METHODS: dict[str, Approximation | None] = {ONE_PASS: "one-pass", EXACT: None}
 """What the page calls the option `approximate`, and its values."""
-ERRORS = (ValueError, TypeError, OSError)
-"""Of input that can't be scored; their messages are for users."""
+ERRORS = (ValueError, TypeError, OSError)  # of input that can't be scored
 
 
 class Scoring:
@@ -67,11 +64,8 @@ class Scoring:
         Args:
             session: who can cancel it.
             progress: called with the share that is done.
-            text: the story; values of this and the next arguments may be of any type.
-            operations: names; None for all that the method has.
-            windows: as `parse_windows` reads them.
+            text, operations, windows, split: see `ScoringOptions`; values may be of any type.
             method: one of `METHODS`.
-            split: the units to score.
 
         Raises:
             ERRORS: the input is not valid, or the scoring was cancelled.

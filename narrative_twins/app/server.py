@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from importlib.resources import files
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 """Names by which browsers on the same machine reach the server."""
@@ -23,15 +23,8 @@ MAX_FILE = 10_000_000
 """Bytes of a file that is opened."""
 
 
-class Page(Protocol):
-    """A page in gradio (`gr.Blocks`), and functions that answer to other paths."""
-
-    blocks: Any
-    routes: dict[str, Callable[..., Any]]
-
-
 def serve(
-    build: Callable[[], Page],
+    build: Callable[[], Any],
     host: str = "127.0.0.1",
     port: int | None = None,
     *,
@@ -41,12 +34,12 @@ def serve(
     """Serve a page until Ctrl-C, which is raised as `KeyboardInterrupt`.
 
     Args:
-        build: builds the page; called when gradio's settings are made. Files that are opened on the
-            page are in a temporary folder.
+        build: builds the page, which has gradio's `blocks`, and `routes`: functions by the other
+            paths. Files that are opened on it are in a temporary folder.
         host: the address to listen at; default this machine only.
         port: default 7860, or the next free port; 0 for any free port.
         allow_hosts: further names by which the page may be reached, for example through a proxy.
-        ready: called with the address of the page when it is served.
+        ready: called with the address of the page when it can be asked.
 
     Raises:
         OSError: the host is unknown, or the port is taken.
@@ -54,12 +47,6 @@ def serve(
     import uvicorn
 
     name = f"[{host}]" if ":" in host else host
-
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            # From here on Ctrl-C ends the server in order.
-            ready(f"http://{name}:{listener.getsockname()[1]}/")
 
     with _listen(host, port) as listener, TemporaryDirectory() as uploads:
         os.environ["GRADIO_TEMP_DIR"] = uploads
@@ -72,10 +59,11 @@ def serve(
             # Connections that are open at the end are closed then, without error messages.
             timeout_graceful_shutdown=1,
         )
-        Server(config).run(sockets=[listener])
+        ready(f"http://{name}:{listener.getsockname()[1]}/")
+        uvicorn.Server(config).run(sockets=[listener])
 
 
-def application(page: Page, hosts: Collection[str] = ()) -> Any:
+def application(page: Any, hosts: Collection[str] = ()) -> Any:
     """A page as an ASGI application that answers only under the names `hosts` and those of this
     machine."""
     # Otherwise gradio reports errors to its developers, and checks for updates.

@@ -19,7 +19,6 @@ from support.processes import COMMAND, LIMIT, started
 
 pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
 
-from narrative_twins.app import annotate  # noqa: E402
 from narrative_twins.app.annotate import PRACTICE, AnnotationPage, Answers  # noqa: E402
 
 TEXTS = {
@@ -76,7 +75,7 @@ def test_answers_are_labels_of_evaluate(tmp_path):
         for name, own in choices.items():
             shown = choose(page, name, *own, summary=f"{name}   tells it.")
     assert shown["step"] == "boat" and "Story 3 of 3" in shown["story"]
-    assert reports[-1] == "Cy: 2 of 3 stories, 8 answers in all"
+    assert reports[-1] == "Cy has answered <b>; answers: 8"
     assert rows_of(path)[0] == {
         "id": "kite",
         "annotator": "Ada",
@@ -159,14 +158,7 @@ def test_names_and_texts_are_shown_as_text(tmp_path):
 
 @pytest.mark.parametrize(
     ("stories", "problem"),
-    [
-        ([], "at least one story"),
-        (
-            [Story.parse(["A."] * (annotate.MAX_SENTENCES + 1))],
-            "story '1' has more than 100 sentences",
-        ),
-        ([STORIES[0], STORIES[1], STORIES[0]], "each an id of its own"),
-    ],
+    [([], "at least one story"), ([STORIES[0], STORIES[1], STORIES[0]], "each an id of its own")],
 )
 def test_stories_that_can_not_be_annotated(tmp_path, stories, problem):
     with pytest.raises(ValueError, match=problem):
@@ -223,4 +215,4 @@ def test_an_annotator_of_the_command(tmp_path):
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=LIMIT)
     assert (process.returncode, out) == (0, "")
-    assert errors == "narrative-twins: Ada: 1 of 1 stories, 1 answers in all\n"
+    assert errors == "narrative-twins: Ada has answered boat; answers: 1\n"
