@@ -22,7 +22,7 @@ from unittest.mock import patch
 import torch
 from tqdm.auto import tqdm
 
-from narrative_twins import StoryEncoder, TwinsCollator, trainable_encoder
+from narrative_twins import StoryEncoder, trainable_encoder
 from narrative_twins.data import load_story_salience, load_story_twins, load_window_twins
 from narrative_twins.training import losses
 from narrative_twins.training.losses import NarrativeTwinsLoss
@@ -61,7 +61,7 @@ def step(model: str | None, rows: Any, way: Any) -> tuple[Callable[[], None], in
     votes = isinstance(way, dict)
     loss: Any = SalienceLoss(encoder, **way) if votes else NarrativeTwinsLoss(encoder)
     bfloat16, fast = (False, True) if votes else way
-    batch = (loss.collator(tokens) if votes else TwinsCollator(tokens))(rows)
+    batch = loss.collator(tokens)(rows)
     texts = {name.removeprefix("texts_"): values for name, values in batch.items()}
 
     def run() -> None:

@@ -49,7 +49,7 @@ def main() -> None:
         validation,
         evaluator=validation_evaluator(script, validation, labelled, arguments),
     )
-    run_training(trainer, script, train[0]["story"])
+    run_training(trainer, script)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def main() -> None:
         loss={"judged": salience},
         evaluator=validation_evaluator(script, twin_rows["validation"], labelled, arguments),
     )
-    run_training(trainer, script, judged[0]["story"])
+    run_training(trainer, script)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def main() -> None:
         validation,
         evaluator=validation_evaluator(script, validation, labelled, arguments),
     )
-    run_training(trainer, script, next(iter(train))["story"])
+    run_training(trainer, script)
 
 
 if __name__ == "__main__":

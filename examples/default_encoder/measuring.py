@@ -159,9 +159,9 @@ def measure(folder: Path, data: Path, halves: bool = False, exact: bool = True) 
     if not exact:
         scored, summarized = {}, {}
     evaluators = [
-        *(SalienceEvaluator(rows, name=name, progress=True) for name, rows in scored.items()),
+        *(SalienceEvaluator(rows, name=name) for name, rows in scored.items()),
         *(
-            SalienceEvaluator(rows, operations="summarization", name=name, progress=True)
+            SalienceEvaluator(rows, operations="summarization", name=name)
             for name, rows in summarized.items()
         ),
         *(

@@ -14,27 +14,6 @@ Rule: TypeAlias = Literal["numbered", "containing"]
 """Which window a turning point is ranked in, see `agreement_with_turning_points`."""
 
 
-def vote_labels(operations: Iterable[str]) -> dict[str, str]:
-    """The names of the metrics of `agreement_with_votes`, each with a label for tables and
-    cards."""
-    return {
-        f"{operation}_{key}": f"{metric.label} of {operation}"
-        for operation in operations
-        for key, metric in METRICS.items()
-    }
-
-
-def turning_point_labels(operations: Iterable[str], points: int) -> dict[str, str]:
-    """The names of the metrics of `agreement_with_turning_points` for this number of turning
-    points, each with a label for tables and cards."""
-    labels = {}
-    for operation in operations:
-        for number in range(1, points + 1):
-            labels[f"{operation}_auc_{number}"] = f"AUC of {operation}, turning point {number}"
-        labels[f"{operation}_auc"] = f"AUC of {operation}"
-    return labels
-
-
 def agreement_with_votes(
     results: Iterable[StorySalience], counts: Iterable[Sequence[float]]
 ) -> Metrics:

@@ -13,12 +13,7 @@ from sentence_transformers.base.evaluation import BaseEvaluator
 from narrative_twins.data.rows import find_column
 from narrative_twins.encoder.passes import pool_windows
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.evaluation.agreement import (
-    agreement_with_turning_points,
-    agreement_with_votes,
-    turning_point_labels,
-    vote_labels,
-)
+from narrative_twins.evaluation.agreement import agreement_with_turning_points, agreement_with_votes
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.options import Approximation
@@ -67,15 +62,6 @@ class StoryEvaluator(BaseEvaluator):
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         """The metrics of an encoder, by name without prefix."""
 
-    @abstractmethod
-    def labels_of_metrics(self) -> Mapping[str, str]:
-        """A readable label of each metric, by its name without prefix."""
-
-    @property
-    def metric_labels(self) -> dict[str, str]:
-        """A readable label of each metric, by its prefixed name, for reports and cards."""
-        return {self.prefix + metric: text for metric, text in self.labels_of_metrics().items()}
-
 
 class SalienceEvaluator(StoryEvaluator):
     """Scores stories with the encoder in training, and measures the agreement of the scores with
@@ -88,13 +74,13 @@ class SalienceEvaluator(StoryEvaluator):
         operations: names or `Operation`s; default all, in one pass all that have this form.
         approximate: see `score_stories`.
         name: prefix of the metric names.
-        primary: the metric that ranks checkpoints, default `summarization_spearman`, or
-            `summarization_auc` if the labels are turning points; of the first operation, if
-            summarization is not among them. `metric_for_best_model` of the arguments is then
-            `eval_NAME_PRIMARY`.
         context_tokens: maximum tokens per forward pass; ignored for a `StoryEncoder`, which has its
             own context.
-        progress: show a progress bar.
+
+    Attributes:
+        primary_metric: `NAME_summarization_spearman`, or `NAME_summarization_auc` if the labels are
+            turning points; of the first operation, if summarization is not among them. To keep the
+            checkpoint that is best by a metric, set `metric_for_best_model="eval_NAME_METRIC"`.
 
     Raises:
         ValueError: there are no rows, or one has no labels of the kind that the first one has.
@@ -107,9 +93,7 @@ class SalienceEvaluator(StoryEvaluator):
         operations: str | Operation | Iterable[str | Operation] | None = None,
         approximate: Approximation | None = None,
         name: str = "",
-        primary: str | None = None,
         context_tokens: int | None = None,
-        progress: bool = False,
     ) -> None:
         self.rows = list(rows)
         for row in self.rows:
@@ -129,36 +113,14 @@ class SalienceEvaluator(StoryEvaluator):
                 " for example from load_story_salience"
             )
         self.approximate = approximate
-        self._one_pass = approximate is not None
         # All are looked up when they are measured.
-        self._operations = (
-            None if operations is None else resolve_operations(operations, one_pass=self._one_pass)
-        )
-        self.progress = progress
-        if primary is None:
-            names = ["summarization"] if operations is None else self.names
-            best = "summarization" if "summarization" in names else names[0]
-            primary = f"{best}_{'auc' if self.has_points else 'spearman'}"
+        self.operations: list[Operation] | None = None
+        if operations is not None:
+            self.operations = resolve_operations(operations, one_pass=approximate is not None)
+        names = [operation.name for operation in self.operations or ()]
+        best = names[0] if names and "summarization" not in names else "summarization"
+        primary = f"{best}_{'auc' if self.has_points else 'spearman'}"
         super().__init__(name, primary, context_tokens)
-
-    @property
-    def operations(self) -> list[Operation]:
-        """The operations that are measured."""
-        return self._operations or resolve_operations(one_pass=self._one_pass)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the operations."""
-        return [operation.name for operation in self.operations]
-
-    def labels_of_metrics(self) -> Mapping[str, str]:
-        labels = (
-            turning_point_labels(self.names, len(self.labels[0]))
-            if self.has_points
-            else vote_labels(self.names)
-        )
-        form = "" if self.approximate is None else f", {self.approximate}"
-        return {metric: label + form for metric, label in labels.items()}
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         results = score_stories(
@@ -167,7 +129,6 @@ class SalienceEvaluator(StoryEvaluator):
             operations=self.operations,
             approximate=self.approximate,
             on_truncation="ignore",
-            progress=self.progress,
         )
         agreement = agreement_with_turning_points if self.has_points else agreement_with_votes
         return {key: mean.value for key, mean in agreement(results, self.labels).items()}
@@ -202,9 +163,6 @@ class TwinsEvaluator(StoryEvaluator):
             raise ValueError("rows with both 'twin' and 'negative' are needed to compare the two")
         self.batch_size = batch_size
         super().__init__(name, "accuracy", context_tokens)
-
-    def labels_of_metrics(self) -> Mapping[str, str]:
-        return {"accuracy": "Twins nearer than distractors"}
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         collator = TwinsCollator(encoder.tokenizer)

@@ -8,8 +8,9 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from functools import cache
 from random import Random
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -20,7 +21,6 @@ from sentence_transformers.util import all_gather_with_grad, cos_sim, get_rank, 
 from torch import Tensor
 
 from narrative_twins.data.rows import check_twins_row, is_nested
-from narrative_twins.data.sources import NARRATIVE_TWINS
 from narrative_twins.encoder.loading import Pooling, check_pooling, module_settings
 from narrative_twins.encoder.passes import pool_windows
 from narrative_twins.encoder.tokenizer import Ids, StoryTokenizer
@@ -53,7 +53,7 @@ PASS_TOKENS = 1_000_000
 
 
 class TwinsCollator:
-    """Collates rows of narrative twins, in the format of `narrative_twins.data`, into a batch.
+    """Collates rows of narrative twins into a batch for `NarrativeTwinsLoss`.
 
     Rows without a twin, and all rows with `twins="dropout"`, get a dropout twin: the same text
     twice, to be encoded under two dropout masks. The text is the story or, with probability one
@@ -70,9 +70,6 @@ class TwinsCollator:
         twins: `"narrative"` or `"dropout"`.
         distractors: whether distractors are encoded.
         seed, epoch: seeds of the random choices; the trainer updates the epoch.
-
-    Attributes:
-        truncated_texts: how many texts this process has cut so far.
     """
 
     def __init__(
@@ -92,9 +89,9 @@ class TwinsCollator:
         # Shared memory, because data loader workers may keep their copy of the collator across
         # epochs.
         self._epoch = torch.tensor(epoch).share_memory_()  # type: ignore[no-untyped-call]
-        self.truncated_texts = 0
-        # Required by the samplers of sentence-transformers.
-        self.valid_label_columns: list[str] = []
+
+    valid_label_columns: ClassVar[list[str]] = []
+    """Required by the samplers of sentence-transformers."""
 
     @property
     def epoch(self) -> int:
@@ -153,14 +150,10 @@ class TwinsCollator:
         ids, sentence_of_token = tokens.tokenize_joined(tokens.texts(sentences))
         limit = tokens.max_text_tokens
         if len(ids) > limit:
-            if not self.truncated_texts:
-                logger.warning(
-                    "a text of %d tokens is cut to the %d that fit the context, and windows beyond"
-                    " are not trained on (further texts are not reported)",
-                    len(ids),
-                    limit,
-                )
-            self.truncated_texts += 1
+            warn_once(
+                f"texts are cut to the {limit} tokens that fit the context, and windows beyond are"
+                " not trained on"
+            )
         window_ids = np.asarray(windows, np.int32)[sentence_of_token[:limit]]
         # Special tokens are only pooled if the story has one window. `windows` does not show it:
         # the random choices may put all sentences of a twin into the first of several windows.
@@ -168,6 +161,12 @@ class TwinsCollator:
         return np.concatenate([tokens.head, ids[:limit], tokens.tail]), np.pad(
             window_ids, (len(tokens.head), len(tokens.tail)), constant_values=special
         )
+
+
+@cache
+def warn_once(message: str) -> None:
+    """Log a warning, once in a process."""
+    logger.warning(message)
 
 
 def padded_texts(texts: Sequence[tuple[Ids, Ids]], pad: int) -> dict[str, Any]:
@@ -257,6 +256,17 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         """The loss of the window vectors of a batch, shape (texts, W, D); `layout` describes
         them."""
 
+    def batch(self, features: Iterable[dict[str, Any]], column: str) -> dict[str, Any]:
+        """The batch of the collator, whose texts have this column. Raises ValueError for others."""
+        texts, *others = features
+        if others or column not in texts:
+            raise ValueError(
+                f"{type(self).__name__} needs batches of its collator; train with"
+                " NarrativeTwinsTrainer, or give data_collator=loss.collator(tokens) to the trainer"
+                " of sentence-transformers"
+            )
+        return texts
+
     def loss_of_texts(self, texts: dict[str, Tensor], layout: Any) -> Tensor:
         """The loss of the texts of a batch: `input_ids`, `attention_mask` and `window_ids` (-1: not
         pooled)."""
@@ -294,9 +304,9 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
 
     def embed(self, texts: dict[str, Tensor], windows: int) -> Tensor:
         """Window vectors of texts, shape (texts, W, D)."""
-        ids = texts["input_ids"]
-        mask = texts["attention_mask"]
-        window_ids = texts["window_ids"]
+        ids, mask, window_ids = (
+            texts[name] for name in ("input_ids", "attention_mask", "window_ids")
+        )
         vectors, indices = [], []
         limit = CPU_PASS_TOKENS if ids.device.type == "cpu" else PASS_TOKENS
         # Encode texts of similar length together, with little padding; then restore their order.
@@ -306,9 +316,8 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
             # `MatryoshkaLoss` shortens the vectors of texts; the means of states are shortened as
             # the states are.
             states = output["token_embeddings"][..., : output["sentence_embedding"].shape[-1]]
-            vectors.append(
-                pool_windows(states, window_ids[part, :longest], windows, self.pooling)[0]
-            )
+            pooled = window_ids[part, :longest]
+            vectors.append(pool_windows(states, pooled, windows, self.pooling)[0])
             indices.append(part)
         return torch.cat(vectors)[torch.cat(indices).argsort()]
 
@@ -330,15 +339,6 @@ def batches_by_length(lengths: Tensor, tokens: float) -> Iterator[tuple[Tensor, 
 def count_windows(texts: dict[str, Tensor]) -> int:
     """The number of windows of the texts of a batch."""
     return int(texts["window_ids"].max()) + 1
-
-
-class _Layout(NamedTuple):
-    """Side and row of each text of a batch, shape (R,), and whether each of its windows has a
-    token, shape (R, W)."""
-
-    side: Tensor
-    row: Tensor
-    present: Tensor
 
 
 class _Group(NamedTuple):
@@ -384,8 +384,7 @@ class NarrativeTwinsLoss(WindowLoss):
         mini_batch_size: see `WindowLoss`.
 
     Raises:
-        ValueError: a setting is invalid, or the model pools neither by the mean nor by the first
-            token.
+        ValueError: a setting or the pooling of the model is invalid.
 
     Example:
         ```python
@@ -450,13 +449,7 @@ class NarrativeTwinsLoss(WindowLoss):
     ) -> Tensor:
         """The loss of a batch from `TwinsCollator`, a scalar. Raises ValueError for other batches,
         and if the settings leave a batch without pairs or without negatives."""
-        texts, *others = sentence_features
-        if others or "side" not in texts:
-            raise ValueError(
-                "NarrativeTwinsLoss needs batches of TwinsCollator; train with"
-                " NarrativeTwinsTrainer, or give data_collator=loss.collator(tokens) to the trainer"
-                " of sentence-transformers"
-            )
+        texts = self.batch(sentence_features, "side")
         if not self.distractors:
             kept = texts["side"] < DISTRACTOR
             texts = {key: value[kept] for key, value in texts.items()}
@@ -464,22 +457,17 @@ class NarrativeTwinsLoss(WindowLoss):
         if self.distractor_loss == "separate" and windows > 1:
             raise ValueError(
                 "distractor_loss='separate' needs stories with one window, since others have no"
-                " distractor twins; use distractors=False to train without them"
+                " distractor twins"
             )
         # present[r, w]: whether text r has a token in window w.
         present = (
             texts["window_ids"].unsqueeze(2) == torch.arange(windows, device=texts["side"].device)
         ).any(dim=1)
-        return self.loss_of_texts(texts, _Layout(texts["side"], texts["row"], present))
+        return self.loss_of_texts(texts, (texts["side"], texts["row"], present))
 
     def get_config_dict(self) -> dict[str, Any]:
         """The settings, for the model card."""
         return {name: getattr(self, name) for name in (*SETTINGS, "pooling")}
-
-    @property
-    def citation(self) -> str:
-        """The paper to cite."""
-        return NARRATIVE_TWINS
 
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
         # Similarities and softmax are computed in float32, also under mixed precision.
@@ -497,33 +485,31 @@ class NarrativeTwinsLoss(WindowLoss):
                     "no window of the batch has a negative; set in_batch_negatives, or use rows"
                     " with distractors or several windows"
                 )
-            losses = [self._group_loss(group) for group in groups if len(group.a)]
+            info_nce: Any = self._info_nce.compute_loss_from_embeddings
+            losses = []
+            for a, b, negatives in groups:
+                # Each direction has queries, their positives and perhaps more negatives.
+                more = [negatives] if len(negatives) else []
+                for queries, positives in ((a, b), (b, a)) if len(a) else ():
+                    losses.append(info_nce([queries, positives, *more], None))
             return torch.stack(losses).mean()
 
-    def _group_loss(self, group: _Group) -> Tensor:
-        # Each direction has queries, their positives and perhaps additional negatives.
-        extra = [group.negatives] if len(group.negatives) else []
-        info_nce: Any = self._info_nce.compute_loss_from_embeddings
-        loss: Tensor = info_nce([group.a, group.b, *extra], None)
-        loss = loss + info_nce([group.b, group.a, *extra], None)
-        return loss / 2
-
-    def _groups(self, vectors: Tensor, layout: _Layout) -> list[_Group]:
-        """The group of the stories of a batch and, with `distractor_loss="separate"`, that of the
-        distractors."""
+    def _groups(self, vectors: Tensor, layout: tuple[Tensor, Tensor, Tensor]) -> list[_Group]:
+        """The group of the stories of a batch and, with `distractor_loss="separate"`, another of
+        the distractors. `layout` has the side and row of each text, shape (R,), and whether each of
+        its windows has a token, shape (R, W)."""
         side, row, present = layout
         stories, twins, distractors, distractor_twins = (
             torch.nonzero(side == kind).flatten()
             for kind in (STORY, TWIN, DISTRACTOR, DISTRACTOR_TWIN)
         )
         paired = torch.isin(row[distractors], row[distractor_twins])
-        lone = distractors[~paired]
-        distractors = distractors[paired]
+        lone, distractors = distractors[~paired], distractors[paired]
         if self.distractor_loss == "separate":
             pairs = [(stories, twins, lone[:0]), (distractors, distractor_twins, lone[:0])]
         else:
-            a = torch.cat([stories, distractors])
-            pairs = [(a, torch.cat([twins, distractor_twins]), lone)]
+            a, b = torch.cat([stories, distractors]), torch.cat([twins, distractor_twins])
+            pairs = [(a, b, lone)]
         rows = row * get_world_size() + get_rank()
 
         def windows(texts: Tensor, kept: Tensor, pair: Tensor) -> Tensor:
@@ -537,11 +523,8 @@ class NarrativeTwinsLoss(WindowLoss):
         for a, b, negatives in pairs:
             both = present[a] & present[b]
             numbers = torch.arange(len(a), device=a.device) * get_world_size() + get_rank()
-            no_pair = torch.full_like(negatives, -1)
-            lone_windows = windows(negatives, present[negatives], no_pair)
-            groups.append(
-                _Group(windows(a, both, numbers), windows(b, both, numbers), lone_windows)
-            )
+            others = windows(negatives, present[negatives], torch.full_like(negatives, -1))
+            groups.append(_Group(windows(a, both, numbers), windows(b, both, numbers), others))
         return groups
 
     def _similarity(self, a: Tensor, b: Tensor) -> Tensor:
@@ -586,10 +569,10 @@ def gather_rows(rows: Tensor) -> Tensor:
     counts = [torch.zeros_like(count) for _ in range(get_world_size())]
     dist.all_gather(counts, count)
     sizes = [int(size) for size in counts]
+    if not max(sizes):
+        return rows
     # Gathering needs the same shape in all processes: pad to the largest, and remove the padding
     # afterwards.
     padded = torch.nn.functional.pad(rows, (0, 0, 0, max(sizes) - len(rows)))
-    parts = (
-        torch.split(all_gather_with_grad(padded), max(sizes)) if max(sizes) else [rows] * len(sizes)
-    )
+    parts = torch.split(all_gather_with_grad(padded), max(sizes))
     return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])

@@ -13,15 +13,17 @@ from typing import Any
 from transformers import TrainerCallback
 
 from narrative_twins.data.rows import is_nested
-from narrative_twins.files import AtomicFile
 from narrative_twins.hub.cards import encoder_card
 from narrative_twins.hub.facts import EncoderFacts, Figure
 from narrative_twins.hub.push import base_model
 from narrative_twins.plots import style
+from narrative_twins.writing import atomic_write
 
 logger = logging.getLogger(__name__)
 
 Curves = dict[str, list[tuple[int, float]]]
+_NO_CURVES = ("epoch", "step", "total_flos", "_runtime", "_per_second", "_sequential_score")
+"""Ends of the names of logged numbers that are no measurements."""
 
 
 def curves_of(history: Iterable[Mapping[str, Any]]) -> Curves:
@@ -31,10 +33,7 @@ def curves_of(history: Iterable[Mapping[str, Any]]) -> Curves:
         if "train_runtime" in entry:
             continue  # the summary at the end of a run
         for name, value in entry.items():
-            is_curve = name not in ("epoch", "step", "total_flos") and isinstance(
-                value, (int, float)
-            )
-            if is_curve and not name.endswith(("_runtime", "_per_second")):
+            if isinstance(value, (int, float)) and not name.endswith(_NO_CURVES):
                 curves.setdefault(name, []).append((int(entry.get("step", 0)), float(value)))
     return curves
 
@@ -47,21 +46,19 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
         ValueError, OSError: the path does not end in `.png` or `.svg`, or can't be written.
     """
     style.check_figure(path)
-    losses = {name: points for name, points in curves.items() if name.endswith("loss")}
-    others = {
-        name: points
-        for name, points in curves.items()
-        if name.startswith("eval_") and name not in losses
-    }
-    panels = [(kind, lines) for kind, lines in (("loss", losses), ("validation", others)) if lines]
+    panels: dict[str, list[str]] = {}
+    for name in curves:
+        if name.endswith("loss") or name.startswith("eval_"):
+            panels.setdefault("loss" if name.endswith("loss") else "validation", []).append(name)
     with style.figure_style():
         figure = style.new_figure(style.PAGE, 2.5 * max(1, len(panels)))
         figure.set_layout_engine("constrained")
-        for position, (kind, lines) in enumerate(panels, start=1):
+        for position, (kind, names) in enumerate(sorted(panels.items()), start=1):
             axes = figure.add_subplot(len(panels), 1, position)
-            for number, (name, points) in enumerate(lines.items()):
+            for number, name in enumerate(names):
                 label = style.printable(name if kind == "loss" else name.removeprefix("eval_"))
-                axes.plot(*zip(*points, strict=True), **style.line_style(number), label=label)
+                line = style.line_style(number)
+                axes.plot(*zip(*curves[name], strict=True), **line, label=label)
             axes.set(xlabel="step", ylabel=kind)
             axes.grid(alpha=0.3)
             axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
@@ -75,7 +72,7 @@ class CurvesCallback(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.is_world_process_zero:
             Path(args.output_dir).mkdir(parents=True, exist_ok=True)
-            with AtomicFile(str(Path(args.output_dir) / "curves.json")) as file:
+            with atomic_write(Path(args.output_dir) / "curves.json") as file:
                 file.write(json.dumps(curves_of(state.log_history), indent=1) + "\n")
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -101,8 +98,6 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
         count = f"{len(rows):,} rows" if hasattr(rows, "__len__") else "a stream of rows"
         licence = getattr(getattr(rows, "info", None), "license", None) or "unknown"
         described.append(f"{name}, {count}, licence {licence}")
-    scheduler = getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)
-    metrics = last_metrics(trainer)
     return EncoderFacts(
         name=f"Story encoder {Path(args.hub_model_id or args.output_dir).name}",
         base_model=base,
@@ -110,13 +105,14 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
         training_data="; ".join(described) or "none",
         objective=f"{trainer.objective_for_card}; {state.global_step} steps of"
         f" {args.train_batch_size} rows per process, {state.epoch or 0:.2g} epochs, learning rate"
-        f" {args.learning_rate:g} ({scheduler}), weight decay {args.weight_decay:g}",
+        f" {args.learning_rate:g} ({args.lr_scheduler_type.value}), weight decay"
+        f" {args.weight_decay:g}",
         windows=", ".join(dict.fromkeys(map(_windows, data.values()))) or "none",
         seeds=str(args.seed),
         figures=[
-            Figure(label, float(metrics[f"eval_{name}"]), evaluation_set)
-            for name, label in metric_labels(trainer).items()
-            if f"eval_{name}" in metrics
+            Figure(metric_label(name), value, evaluation_set)
+            for name, value in last_metrics(trainer).items()
+            if name != "step" and not name.endswith("loss")
         ],
     )
 
@@ -137,13 +133,9 @@ def _windows(rows: Any) -> str:
     return f"{len(story)} windows per story" if is_nested(story) else "one window per story"
 
 
-def metric_labels(trainer: Any) -> dict[str, str]:
-    """A readable label of each metric of the evaluators of a trainer, by name."""
-    evaluator = trainer.evaluator
-    labels: dict[str, str] = {}
-    for each in getattr(evaluator, "evaluators", [evaluator]):
-        labels |= getattr(each, "metric_labels", {})
-    return labels
+def metric_label(name: str) -> str:
+    """A metric as text: `salience deletion auc` for `eval_salience_deletion_auc`."""
+    return name.removeprefix("eval_").replace("_", " ")
 
 
 def last_metrics(trainer: Any) -> dict[str, float]:
@@ -151,13 +143,9 @@ def last_metrics(trainer: Any) -> dict[str, float]:
     and their step."""
     state, best = trainer.state, trainer.args.load_best_model_at_end
     step = state.best_global_step if best and state.best_global_step else state.global_step
-    found = {
-        key: value
-        for entry in state.log_history
-        if entry["step"] == step
-        for key, value in entry.items()
-    }
-    return {key: value for key, value in found.items() if key.startswith("eval_")} | {"step": step}
+    curves = curves_of(entry for entry in state.log_history if entry["step"] == step)
+    metrics = {name: points[-1][1] for name, points in curves.items() if name.startswith("eval_")}
+    return metrics | {"step": step}
 
 
 def report(trainer: Any, metrics: Mapping[str, float]) -> str:
@@ -168,12 +156,11 @@ def report(trainer: Any, metrics: Mapping[str, float]) -> str:
         f"\n{state.global_step} steps, {state.epoch or 0:.2f} epochs, on {processes}"
         f" ({args.device.type})"
     ]
-    labels = {"loss": "Loss"} | metric_labels(trainer)
     table = [
-        f"  {label:<32}{metrics[f'eval_{name}']:>8.3f}"
-        for name, label in labels.items()
-        # Those of single turning points are in eval_results.json.
-        if f"eval_{name}" in metrics and "turning point" not in label
+        f"  {metric_label(name):<40}{value:>8.3f}"
+        for name, value in metrics.items()
+        # Metrics of single turning points are in eval_results.json.
+        if name != "step" and not name[-1].isdigit()
     ]
     lines += [f"validation at step {metrics['step']}", *table] if table else ["no validation"]
     names = sorted(path.name for path in Path(args.output_dir).iterdir())

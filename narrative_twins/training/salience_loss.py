@@ -3,11 +3,10 @@ sentences, and the collator of its batches, with the texts that operations need.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,9 +19,13 @@ from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.options import SCORING_OPTIONS, Approximation
 from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans
 from narrative_twins.stories.story import Story, Window
-from narrative_twins.training.losses import WindowLoss, checked_tokens, flat_text, padded_texts
-
-logger = logging.getLogger(__name__)
+from narrative_twins.training.losses import (
+    WindowLoss,
+    checked_tokens,
+    flat_text,
+    padded_texts,
+    warn_once,
+)
 
 TEMPERATURES = {"deletion": 0.05, "shifting": 0.02, "disruption": 0.1, "summarization": 0.1}
 """Default temperatures, since scores of the operations have different ranges; 0.1 for other
@@ -50,7 +53,7 @@ class JudgedWindow:
     group: int
     labels: list[float]
     vectors: dict[str, list[tuple[int, int]]]
-    parts: list[tuple[int, int, int, int]] = field(default_factory=list)
+    parts: list[tuple[int, int, int, int]]
 
     def scores(self, operation: Operation, vectors: Any) -> Any:
         """The scores of the window's sentences from the window vectors of the batch; operations
@@ -69,27 +72,19 @@ class JudgedStoriesCollator:
 
     Rows are those of `load_story_salience`, `load_turning_points` or `load_window_twins`: `story`,
     perhaps in windows or with `windows`, and `counts`, `labels` or `turning_points`. Windows
-    without a vote or of one sentence are left out, and those whose texts exceed the context, unless
-    they are scored in one pass. Equal texts are encoded once.
+    without a vote or of one sentence are left out, and windows whose texts exceed the context,
+    unless they are scored in one pass. With `across_windows`, windows without a vote are left out
+    only if the story has none. Equal texts are encoded once.
 
     Args:
         tokens: the tokenizer of the encoder, `StoryEncoder.tokenizer`.
-        operations: names or `Operation`s that are trained; default all that are registered.
-        across_windows: whether the sentences of all windows of a story are compared with each
-            other, see `SalienceLoss`. Windows without a vote are then left out only if the story
-            has none.
-        approximate: see `SalienceLoss`.
-
-    Attributes:
-        truncated_windows: how many windows this process has left out so far, since they exceed the
-            context.
+        operations, across_windows, approximate: as for `SalienceLoss`.
     """
 
     def __init__(
         self,
         tokens: StoryTokenizer,
         operations: str | Operation | Iterable[str | Operation] | None = None,
-        *,
         across_windows: bool = False,
         approximate: Approximation | None = None,
     ) -> None:
@@ -97,9 +92,9 @@ class JudgedStoriesCollator:
         self.across_windows = across_windows
         self.operations = resolve_operations(operations, one_pass=approximate is not None)
         self.plans = exact_plans if approximate is None else one_pass_plans
-        self.truncated_windows = 0
-        # Required by the samplers of sentence-transformers.
-        self.valid_label_columns: list[str] = []
+
+    valid_label_columns: ClassVar[list[str]] = []
+    """Required by the samplers of sentence-transformers."""
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Collate rows into a batch of R texts padded to T tokens: `texts_input_ids`,
@@ -114,22 +109,18 @@ class JudgedStoriesCollator:
             tokenized = self.tokens.tokenize(story.sentences)
             for plan in self.plans(self.operations, tokenized, story.windows):
                 window = plan.window
-                own = labels[window.lo : window.hi]
-                if window.size == 1 or not any(labels if self.across_windows else own):
+                votes = labels[window.lo : window.hi]
+                if window.size == 1 or not any(labels if self.across_windows else votes):
                     continue
                 if not plan.one_pass and any(len(chunks) > 1 for chunks in plan.variants):
-                    if not self.truncated_windows:
-                        logger.warning(
-                            "a window exceeds the context of %d tokens and is not trained on"
-                            " (further windows are not reported)",
-                            self.tokens.context_tokens,
-                        )
-                    self.truncated_windows += 1
+                    warn_once(
+                        f"windows exceed the context of {self.tokens.context_tokens} tokens, and"
+                        " are not trained on"
+                    )
                     continue
                 group = number if self.across_windows else len(judged)
-                judged.append(JudgedWindow(window, group, own, *_vectors(plan, texts)))
-        encoded = list(zip(texts.ids, texts.window_ids, strict=True))
-        return {**padded_texts(encoded, self.tokens.pad_id), "texts_judged": judged}
+                judged.append(JudgedWindow(window, group, votes, *_vectors(plan, texts)))
+        return {**padded_texts(texts.texts, self.tokens.pad_id), "texts_judged": judged}
 
 
 def _vectors(
@@ -143,7 +134,7 @@ def _vectors(
             for chunk in chunks
         ]
     places = [texts.add(chunk) for (chunk,) in plan.variants]
-    return {operation.name: [places[i] for i in own] for operation, own in plan.operations}, []
+    return {operation.name: [places[i] for i in used] for operation, used in plan.operations}, []
 
 
 def judgments(row: Mapping[str, Any], where: str) -> list[float]:
@@ -163,41 +154,37 @@ def judgments(row: Mapping[str, Any], where: str) -> list[float]:
     except (TypeError, OverflowError):  # no numbers, or beyond the range of floats
         is_valid = False
     if not is_valid:
-        raise RowError(
-            where,
-            f"'counts' or 'labels' must have a finite number of at least 0 for each of its {count}"
-            " sentences",
-        )
+        problem = f"a finite number of at least 0 for each of its {count} sentences"
+        raise RowError(where, f"'counts' or 'labels' must have {problem}")
     return list(map(float, labels))
 
 
 class _Texts:
-    """Distinct texts, each with the parts of it that are pooled: windows, which do not share
-    tokens."""
+    """Distinct texts, as token ids and the window of each token: each window is a part that is
+    pooled, and windows of a text do not share tokens."""
 
     def __init__(self) -> None:
-        self.ids: list[Ids] = []
-        self.window_ids: list[Ids] = []
-        self._found: dict[tuple[bytes, bytes], tuple[int, int]] = {}
+        self.texts: list[tuple[Ids, Ids]] = []
+        self._places: dict[tuple[bytes, bytes], tuple[int, int]] = {}
         self._texts_of: dict[bytes, list[int]] = {}
 
     def add(self, chunk: Chunk) -> tuple[int, int]:
         """The place of a chunk: the index of its text, and the number of the window that pools its
         tokens."""
         text, pooled = chunk.ids.tobytes(), chunk.pooled.tobytes()
-        if (text, pooled) not in self._found:
+        if (text, pooled) not in self._places:
             same = self._texts_of.setdefault(text, [])
             # A text is encoded again if tokens of it are pooled that another window pools too.
-            free = [index for index in same if (self.window_ids[index][chunk.pooled] == -1).all()]
+            free = [at for at in same if (self.texts[at][1][chunk.pooled] == -1).all()]
             if not free:
-                free = [len(self.ids)]
+                free = [len(self.texts)]
                 same.append(free[0])
-                self.ids.append(chunk.ids)
-                self.window_ids.append(np.full(len(chunk.ids), -1, np.int32))
-            window = int(self.window_ids[free[0]].max()) + 1
-            self.window_ids[free[0]][chunk.pooled] = window
-            self._found[text, pooled] = free[0], window
-        return self._found[text, pooled]
+                self.texts.append((chunk.ids, np.full(len(chunk.ids), -1, np.int32)))
+            windows = self.texts[free[0]][1]
+            window = int(windows.max()) + 1
+            windows[chunk.pooled] = window
+            self._places[text, pooled] = free[0], window
+        return self._places[text, pooled]
 
 
 class SalienceLoss(WindowLoss):
@@ -224,7 +211,7 @@ class SalienceLoss(WindowLoss):
             registered, in one pass all that have this form.
         temperature: of all operations, or a dict of names with temperatures; default
             `TEMPERATURES`, in one pass `ONE_PASS_TEMPERATURES`.
-        approximate: `"one-pass"`, see above; None for the exact forms.
+        approximate: `"one-pass"`, or None for the exact forms.
         max_shifts: shifting to this many positions only, see `score_stories`: exact shifting needs
             most of the texts.
         across_windows: as above.
@@ -269,30 +256,23 @@ class SalienceLoss(WindowLoss):
         )
         names = [operation.name for operation in self.operations]
         self.weights = {name: float(weights.get(name, 1.0)) for name in names}
-        if not all(0 <= weight < math.inf for weight in self.weights.values()) or not any(
-            self.weights.values()
-        ):
+        total = sum(self.weights.values())
+        if not (0 < total < math.inf and min(self.weights.values()) >= 0):
             raise ValueError(
                 f"operations={operations!r}: weights must be finite numbers of at least 0, and one"
                 " of them above"
             )
         usual = TEMPERATURES if approximate is None else ONE_PASS_TEMPERATURES
-        defaults = {name: usual.get(name, 0.1) for name in names}
         if isinstance(temperature, (int, float)):
             temperature = dict.fromkeys(names, temperature)
-        self.temperatures: dict[str, float] = defaults | dict(temperature or {})
-        if self.temperatures.keys() != defaults.keys() or not min(self.temperatures.values()) > 0:
+        self.temperatures = {name: usual.get(name, 0.1) for name in names} | dict(temperature or {})
+        if self.temperatures.keys() != set(names) or not min(self.temperatures.values()) > 0:
             raise ValueError(
                 f"temperature={temperature!r} must be above 0, and name only {', '.join(names)}"
             )
 
     def collator(self, tokens: StoryTokenizer, seed: int = 0) -> JudgedStoriesCollator:
-        return JudgedStoriesCollator(
-            tokens,
-            self.operations,
-            across_windows=self.across_windows,
-            approximate=self.approximate,
-        )
+        return JudgedStoriesCollator(tokens, self.operations, self.across_windows, self.approximate)
 
     def check_row(self, row: Mapping[str, Any], where: str) -> None:
         """Raise a RowError if a row has no valid judgments."""
@@ -303,20 +283,10 @@ class SalienceLoss(WindowLoss):
     ) -> Tensor:
         """The loss of a batch from `JudgedStoriesCollator`, a scalar. Raises ValueError for other
         batches."""
-        batch, *others = sentence_features
-        is_one_pass = self.approximate is not None
-        if (
-            others
-            or "judged" not in batch
-            or any(bool(judged.parts) != is_one_pass for judged in batch["judged"])
-        ):
-            raise ValueError(
-                "SalienceLoss needs batches of JudgedStoriesCollator with its settings; train with"
-                " NarrativeTwinsTrainer, or give data_collator=loss.collator(tokens) to the trainer"
-                " of sentence-transformers"
-            )
-        judged: list[JudgedWindow] = batch["judged"]
-        texts = {name: batch[name] for name in ("input_ids", "attention_mask", "window_ids")}
+        texts = dict(self.batch(sentence_features, "judged"))
+        judged: list[JudgedWindow] = texts.pop("judged")
+        if any(bool(window.parts) != (self.approximate is not None) for window in judged):
+            raise ValueError(f"the batch is not for approximate={self.approximate!r}")
         if not judged:
             # A loss that depends on all parameters, as other processes expect.
             return sum((weight.sum() * 0.0 for weight in self.parameters()), torch.zeros(()))
@@ -355,12 +325,6 @@ class SalienceLoss(WindowLoss):
 
     def get_config_dict(self) -> dict[str, Any]:
         """The settings, for the model card."""
-        return {
-            "operations": self.weights,
-            "temperature": self.temperatures,
-            "approximate": self.approximate,
-            "max_shifts": self.max_shifts,
-            "across_windows": self.across_windows,
-            "mini_batch_size": self.mini_batch_size,
-            "pooling": self.pooling,
-        }
+        names = ("approximate", "max_shifts", "across_windows", "mini_batch_size", "pooling")
+        settings = {name: getattr(self, name) for name in names}
+        return {"operations": self.weights, "temperature": self.temperatures, **settings}

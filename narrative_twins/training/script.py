@@ -3,7 +3,7 @@
 ```
 arguments, script = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE)
 train, validation = train_and_validation(load_story_twins, script)
-evaluator = validation_evaluator(script, validation, arguments=arguments)
+evaluator = validation_evaluator(script, validation, [], arguments)
 model = trainable_encoder(script.encoder, pooling=script.pooling)
 trainer = NarrativeTwinsTrainer(model, arguments, train, validation, evaluator=evaluator)
 run_training(trainer, script)
@@ -25,12 +25,8 @@ from sentence_transformers.base.evaluation import SequentialEvaluator
 from transformers import HfArgumentParser, TrainerCallback
 from transformers.trainer_utils import IntervalStrategy
 
-from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.files import for_terminal
 from narrative_twins.hub.facts import EncoderFacts, read_fact_values
-from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import Approximation
-from narrative_twins.salience.result import PRIMARY_OPERATION, shown_score
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.reporting import last_metrics, report
 from narrative_twins.training.trainer import last_complete_checkpoint, setting
@@ -105,8 +101,8 @@ class ScriptArguments:
 
 def parse_arguments(
     training: type,
-    defaults: Mapping[str, Any] | None = None,
-    smoke: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any],
+    smoke: Mapping[str, Any],
     *,
     script: type[ScriptArguments] = ScriptArguments,
     description: str | None = None,
@@ -115,9 +111,8 @@ def parse_arguments(
     """Parse the command line into training arguments and script arguments.
 
     Flags override the settings of `--smoke`, which override the YAML file of `--config`, which
-    overrides the defaults. The file maps names of flags, without dashes, to values; `null` unsets a
-    setting. `base` names another such file, relative to this one, whose settings apply where this
-    one has none.
+    overrides the defaults. The file maps names of flags, without dashes, to values; `base` names
+    another such file, relative to this one, whose settings apply where this one has none.
 
     Args:
         training, script: the classes of the training arguments and of the script arguments.
@@ -135,14 +130,14 @@ def parse_arguments(
         usage="%(prog)s [--config FILE] [--FLAG VALUE ...]",
         description=(description or "").partition("\n\n")[0],
     )
-    parser.set_defaults(**(defaults or {}))
+    parser.set_defaults(**defaults)
     flags = parser.parse_args(argv)
     settings = {} if flags.config is None else _read_config(Path(flags.config))
     unknown = sorted(settings.keys() - {action.dest for action in parser._actions})
     if unknown:
         parser.error(f"{flags.config}: unknown setting {unknown[0]!r} (--help lists all)")
     if flags.smoke or settings.get("smoke"):
-        settings |= smoke or {}
+        settings |= smoke
     # As defaults, so that flags override them, and values are parsed as those of flags are.
     parser.set_defaults(**settings)
     script_arguments, arguments = parser.parse_args_into_dataclasses(argv, look_for_args_file=False)
@@ -203,39 +198,30 @@ def labelled_stories(
 def validation_evaluator(
     script: ScriptArguments,
     validation: Iterable[Mapping[str, Any]] | None,
-    judged: Sequence[Mapping[str, Any]] = (),
-    arguments: Any = None,
+    judged: Sequence[Mapping[str, Any]],
+    arguments: Any,
 ) -> SequentialEvaluator | None:
     """A `SalienceEvaluator` for stories with human labels (`judged`) and a `TwinsEvaluator` for
     validation rows with a twin and a distractor; None if there are neither. Without any validation
     data, validation is turned off in the `arguments` of the trainer."""
-    options: Any = {"context_tokens": None if arguments is None else arguments.context_tokens}
+    context = arguments.context_tokens
     evaluators: list[Any] = []
     if judged:
-        operations = script.operations
+        name = "salience" if script.approximate is None else "one_pass"
+        options: dict[str, Any] = {"approximate": script.approximate, "context_tokens": context}
         evaluators.append(
-            SalienceEvaluator(
-                judged,
-                name="salience",
-                operations=operations,
-                approximate=script.approximate,
-                **options,
-            )
+            SalienceEvaluator(judged, operations=script.operations, name=name, **options)
         )
-    complete = [
-        row for row in validation or [] if row["twin"] is not None and row["negative"] is not None
-    ]
-    if complete:
-        evaluators.append(TwinsEvaluator(complete, name="twins", **options))
-    if arguments is not None and not evaluators and validation is None:
-        if arguments.eval_strategy != "no":
-            logger.warning(
-                "training without validation: there is no split 'validation'; name validation rows"
-                " with --eval_source or stories with human labels with --salience_source"
-            )
+    rows = list(validation or [])
+    if any(row["twin"] is not None and row["negative"] is not None for row in rows):
+        evaluators.append(TwinsEvaluator(rows, name="twins", context_tokens=context))
+    if not evaluators and validation is None and arguments.eval_strategy != "no":
+        logger.warning(
+            "training without validation: there is no split 'validation'; name validation rows"
+            " with --eval_source or stories with human labels with --salience_source"
+        )
         arguments.eval_strategy = IntervalStrategy.NO
         arguments.do_eval = False
-        arguments.load_best_model_at_end = False
     return SequentialEvaluator(evaluators) if evaluators else None
 
 
@@ -246,10 +232,9 @@ class _EvaluateAtEnd(TrainerCallback):
         control.should_evaluate |= state.global_step >= state.max_steps
 
 
-def run_training(trainer: Any, script: ScriptArguments, story: Any = None) -> dict[str, float]:
+def run_training(trainer: Any, script: ScriptArguments) -> None:
     """Train with an evaluation after the last step, save the encoder in the folder `final` of the
-    output folder, push it if `--push_to_hub` is set, and print a report; given a story, also its
-    salience scores by the saved encoder. Returns the metrics of the saved encoder."""
+    output folder, push it if `--push_to_hub` is set, and print a report."""
     args = trainer.args
     checkpoint = args.resume_from_checkpoint
     if checkpoint is None and script.resume:
@@ -257,39 +242,26 @@ def run_training(trainer: Any, script: ScriptArguments, story: Any = None) -> di
     if args.eval_strategy != "no":
         trainer.add_callback(_EvaluateAtEnd())
     trainer.train(resume_from_checkpoint=checkpoint)
-    final = Path(args.output_dir) / "final"
     trainer.facts = _card_facts(script) | trainer.facts
-    trainer.save_encoder(final)
+    trainer.save_encoder(Path(args.output_dir) / "final")
     if args.push_to_hub:
         trainer.push_to_hub()
     metrics = last_metrics(trainer)
     if trainer.is_world_process_zero():
         trainer.save_metrics("eval", metrics, combined=False)
         print(report(trainer, metrics))
-        if story is not None:
-            encoder = StoryEncoder.from_pretrained(final, context_tokens=args.context_tokens)
-            (result,) = score_stories(
-                [story],
-                encoder,
-                operations=PRIMARY_OPERATION,
-                approximate=script.approximate,
-                on_truncation="ignore",
-            )
-            print(f"\nsalience of a story ({PRIMARY_OPERATION}), by the encoder in {final}")
-            scores = result.scores[PRIMARY_OPERATION]
-            for score, sentence in zip(scores, result.sentences, strict=True):
-                print(for_terminal(f"  {shown_score(score, result.dtype)}  {sentence}"))
-    return metrics
 
 
 def _card_facts(script: ScriptArguments) -> dict[str, Any]:
     """The names of the data, and the facts in the file of `--card`."""
-    facts = {}
-    for key, source in (
-        ("training_data", script.train_source),
-        ("evaluation_set", script.salience_source or script.eval_source),
-    ):
-        if source is not None:
-            # Of a local path the card shows the last part only.
-            facts[key] = Path(source).name if Path(source).exists() else source
-    return facts | ({} if script.card is None else read_fact_values(EncoderFacts, script.card))
+    sources = {
+        "training_data": script.train_source,
+        "evaluation_set": script.salience_source or script.eval_source,
+    }
+    # Of a local path the card shows the last part only.
+    names = {
+        key: Path(source).name if Path(source).exists() else source
+        for key, source in sources.items()
+        if source is not None
+    }
+    return names | ({} if script.card is None else read_fact_values(EncoderFacts, script.card))

@@ -13,22 +13,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from datasets import Dataset, IterableDataset
+from datasets import IterableDataset
 from sentence_transformers import (
     SentenceTransformer,
-    SentenceTransformerModelCardData,
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
 from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
 from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers import AutoConfig, TrainerCallback
-from transformers.trainer import (
-    OPTIMIZER_NAME,
-    SCHEDULER_NAME,
-    TRAINER_STATE_NAME,
-    TRAINING_ARGS_NAME,
-)
+from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_NAME
 from transformers.trainer_utils import HubStrategy
 
 from narrative_twins.data.rows import RowError, is_nested
@@ -137,25 +131,18 @@ def trainable_encoder(
         transformer.processor = loading.load_tokenizer(name, **hub)
     check_vocabulary(name, transformer.tokenizer, model)
     transformer.max_seq_length = model_limit(model, transformer.tokenizer)
-    card = SentenceTransformerModelCardData(
-        local_files_only=Path(name).exists(),
-        generate_widget_examples=False,
-        tags=["narrative-salience"],
-    )
-    pooled = PoolingModule(
-        transformer.get_embedding_dimension(), pooling_mode="mean" if kind == "mean" else "cls"
-    )
-    return SentenceTransformer(modules=[transformer, pooled], model_card_data=card)
+    mode: Any = "mean" if kind == "mean" else "cls"
+    pooled = PoolingModule(transformer.get_embedding_dimension(), pooling_mode=mode)
+    return SentenceTransformer(modules=[transformer, pooled])
 
 
 class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     """A `SentenceTransformerTrainer` for story encoders on narrative twins and on votes.
 
-    The loss makes the batches: a `WindowLoss` such as `NarrativeTwinsLoss`, the default, or
-    `SalienceLoss` has the collator of its batches and the check of its rows. Rows are checked
-    before training starts, those of a stream as they are read. Loss and validation curves are
-    written to `curves.json` and `curves.png` in the output folder. The model card shows no rows of
-    the data.
+    The loss, `NarrativeTwinsLoss` or another `WindowLoss`, has the collator of its batches and the
+    check of its rows. Rows are checked before training starts, those of a stream as they are read.
+    Loss and validation curves are written to `curves.json` and `curves.png` in the output folder.
+    The model card shows no rows of the data.
 
     Args:
         model: the encoder, from `trainable_encoder`.
@@ -253,9 +240,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             is_prompted = name in prompts if several and isinstance(prompts, dict) else prompts
             if part is not None and is_prompted:
                 raise ValueError(
-                    f"prompts={args.prompts!r}: narrative twins are encoded without prompts, as"
-                    " stories are scored; give prompts for other data sets only, as a dict with"
-                    " their names"
+                    f"prompts={prompts!r}: narrative twins are encoded without prompts, as stories"
+                    " are scored; give prompts by the names of other data sets only"
                 )
         return CollatorByDataset(collators) if several else collators[""]
 
@@ -265,8 +251,9 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         """Train as `transformers.Trainer.train` does.
 
         `resume_from_checkpoint=True` skips checkpoints that were not complete when the run stopped.
-        A ValueError if the checkpoint has no state of the optimizer, without which `transformers`
-        would resume with other weights; a FloatingPointError if the loss is not finite.
+        Raises ValueError if the checkpoint has no state of the optimizer, without which
+        `transformers` would resume with other weights; FloatingPointError if the loss is not
+        finite.
         """
         checkpoint = resume_from_checkpoint
         if checkpoint is True:
@@ -275,10 +262,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             checkpoint = str(checkpoint)
             for name in () if self.is_deepspeed_enabled else (OPTIMIZER_NAME, SCHEDULER_NAME):
                 if not Path(checkpoint, name).is_file():
-                    raise ValueError(
-                        f"{checkpoint}/{name} is missing; resume from another checkpoint, or start"
-                        " over"
-                    )
+                    advice = "resume from another checkpoint, or start over"
+                    raise ValueError(f"{checkpoint}/{name} is missing; {advice}")
         return super().train(checkpoint, *args, **options)
 
     def training_step(self, *args: Any, **options: Any) -> torch.Tensor:
@@ -288,8 +273,7 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         if not torch.isfinite(loss):
             raise FloatingPointError(
                 f"the loss is {loss.item()} in step {self.state.global_step + 1}; lower the"
-                f" learning rate ({self.args.learning_rate:g}) or train without fp16 and bf16,"
-                f" and resume from a checkpoint in {self.args.output_dir}"
+                f" learning rate ({self.args.learning_rate:g}) or train without fp16 and bf16"
             )
         return loss
 
@@ -335,12 +319,6 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         story = next(iter(data)).get("story")
         return self.args.window_batch_size if is_nested(story) else batch_size
 
-    def add_dataset_name_column(self, dataset: Any, dataset_name: str | None = None) -> Any:
-        """A copy of a data set whose rows have its name. (sentence-transformers changes the data
-        set itself, which may be there under several names, each with a loss.)"""
-        dataset = copy(dataset) if isinstance(dataset, Dataset) else dataset
-        return super().add_dataset_name_column(dataset, dataset_name)
-
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Add no callback: `write_card` writes the card, and copies no rows into it."""
 
@@ -362,7 +340,6 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = output_dir or self.args.output_dir
         self.model.save_pretrained(folder, create_model_card=False)
-        torch.save(self.args, Path(folder) / TRAINING_ARGS_NAME)
         write_card(self, folder)
 
     def save_encoder(self, folder: str | Path) -> None:
@@ -384,24 +361,17 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         blocking: bool = True,
         token: str | None = None,
         revision: str | None = None,
-        private: bool | None = None,
-        **options: Any,
+        **facts: Any,
     ) -> str | None:
-        """Push the encoder as a sentence-transformers checkpoint with its card, and no other files
-        of the output folder, to the repository `hub_model_id` of the arguments or of the name of
-        the output folder. An earlier push is replaced.
-
-        Args:
-            commit_message: the commit message.
-            blocking: ignored: this always waits until the push is complete.
-            token, revision, private: of the repository; default those of the arguments.
-            options: attributes of `EncoderFacts` for the card; added to `facts`.
+        """Push the encoder with its card, and no other files of the output folder, to the
+        `hub_model_id` of the arguments or the name of the output folder. An earlier push is
+        replaced. `facts` are added to the `facts` of the trainer. This always waits for the push.
 
         Returns:
             The URL of the repository; None in processes other than the first. A failed push raises
             a HubError.
         """
-        self.facts.update(options)
+        self.facts.update(facts)
         args = self.args
         token = token or args.hub_token
         with tempfile.TemporaryDirectory() as folder:
@@ -411,7 +381,7 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             return push_encoder(
                 folder,
                 full_id(args.hub_model_id or Path(args.output_dir).absolute().name, token),
-                private=bool(args.hub_private_repo if private is None else private),
+                private=bool(args.hub_private_repo),
                 update=True,
                 revision=revision or args.hub_revision,
                 token=token,
@@ -486,7 +456,8 @@ def checked_rows(data: Any, name: str, loss: Any) -> Any:
         raise RowError(name, "there are no rows; at least one is needed")
     for number, row in enumerate(data):
         part.check_row(row, f"{name}, row {number}")
-    return data
+    # sentence-transformers adds a name to the rows, which may be there under several names.
+    return copy(data)
 
 
 def check_precision(model: torch.nn.Module) -> None:

@@ -54,7 +54,7 @@ def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp
     found = {result.metric_name: result.metric_value for result in card.data.eval_results}
     key = "eval_salience_deletion_auc"
     logged = next(entry for entry in trainer.state.log_history if key in entry)
-    assert found["AUC of deletion"] == logged[key]
+    assert found["salience deletion auc"] == logged[key]
     assert {result.dataset_name for result in card.data.eval_results} == {"One story"}
     shown = f"four rows (CC0)|temperature 0.05|1 steps|Seeds: 7|one window per story|={NAME!r}"
     assert all(words in text for words in shown.replace("'", '"').split("|"))

@@ -187,8 +187,7 @@ def test_text_beyond_the_context_is_cut_with_one_warning(caplog):
     assert ids == [*full[:7], full[-1]]
     assert window_ids[0] == window_ids[-1] == -1
     collate([row, row])
-    assert collate.truncated_texts == 6
-    assert caplog.text.count("is cut to the 6 that fit the context") == 1
+    assert caplog.text.count("are cut to the 6 tokens that fit the context") == 1
 
 
 def test_invalid_settings_are_refused():

@@ -8,7 +8,6 @@ import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer import losses
-from transformers import TrainingArguments
 
 from narrative_twins import NarrativeTwinsLoss, NarrativeTwinsTrainer, StoryEncoder, TwinsCollator
 from narrative_twins.data import RowError
@@ -72,11 +71,9 @@ def test_flags_train_as_without_them_and_as_the_stock_trainer(flag, tmp_path):
     assert found[1] == pytest.approx(found[2], abs=1e-4)
 
 
-@pytest.mark.parametrize("kind", [SentenceTransformerTrainingArguments, TrainingArguments])
-def test_arguments_of_another_class_are_refused(kind, tmp_path):
-    args = kind(str(tmp_path), **QUIET)
-    wanted = "NarrativeTwinsTrainingArguments"
-    with pytest.raises(ValueError, match=f"class {kind.__name__}, .* use {wanted}, "):
+def test_arguments_of_another_class_are_refused(tmp_path):
+    args = SentenceTransformerTrainingArguments(str(tmp_path), **QUIET)
+    with pytest.raises(ValueError, match="class SentenceTransformerTrainingArguments, .* use Narr"):
         NarrativeTwinsTrainer(trainable(), args, twins())
 
 

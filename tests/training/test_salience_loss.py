@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import math
-from operator import itemgetter
 
 import numpy as np
 import pytest
@@ -16,22 +15,12 @@ from tokenizers.processors import TemplateProcessing
 
 from narrative_twins import JudgedStoriesCollator, SalienceLoss, StoryEncoder, score_stories
 from narrative_twins.data import RowError, load_story_salience, load_window_twins
-from narrative_twins.training.evaluators import SalienceEvaluator
 from narrative_twins.training.losses import count_windows
 from narrative_twins.training.salience_loss import ONE_PASS_TEMPERATURES, TEMPERATURES
 
 from support.models import SENTENCES, trainable
 from support.oracle import Oracle
-from support.twins_batches import (
-    QUIET,
-    TWINS,
-    assert_same,
-    logged,
-    model_of,
-    trained,
-    trainer_of,
-    without_dropout,
-)
+from support.twins_batches import QUIET, TWINS, assert_same, logged, model_of, trained, trainer_of
 
 OPERATIONS = ("deletion", "shifting", "disruption", "summarization")
 ONE_PASS = {"approximate": "one-pass"}
@@ -212,8 +201,8 @@ def test_what_is_left_out(caplog):
     tokens = StoryEncoder.from_sentence_transformer(model, context_tokens=30).tokenizer
     collator = JudgedStoriesCollator(tokens)
     row = {"story": [" ".join([S[3]] * 3), "It rained."], "counts": [1, 1]}
-    assert collator([row, row])["texts_judged"] == [] and collator.truncated_windows == 2
-    assert caplog.text.count("a window exceeds the context of 30 tokens and is not trained on") == 1
+    assert collator([row, row])["texts_judged"] == []
+    assert caplog.text.count("windows exceed the context of 30 tokens, and are not trained on") == 1
 
 
 @pytest.mark.parametrize(
@@ -242,11 +231,11 @@ def test_batches_of_others_are_refused():
     one_pass = SalienceLoss(model, **ONE_PASS)
     batch = {"input_ids": torch.ones(1, 2)}
     for loss in (SalienceLoss(model), one_pass):
-        with pytest.raises(ValueError, match="SalienceLoss needs batches of JudgedStoriesCollator"):
+        with pytest.raises(ValueError, match="SalienceLoss needs batches of its collator"):
             loss([batch])
-    with pytest.raises(ValueError, match="JudgedStoriesCollator with its settings"):
+    with pytest.raises(ValueError, match="the batch is not for approximate='one-pass'"):
         one_pass([batch_of(model, STORIES)])
-    with pytest.raises(ValueError, match="JudgedStoriesCollator with its settings"):
+    with pytest.raises(ValueError, match="the batch is not for approximate=None"):
         SalienceLoss(model)([batch_of(model, STORIES, **ONE_PASS)])
 
 
@@ -293,27 +282,6 @@ JUDGED = Dataset.from_list(
 OPTIONS = {"logging_steps": 1, "per_device_train_batch_size": 4, "num_train_epochs": 4}
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-def test_steps_raise_the_agreement_of_one_pass_scores(operation):
-    """With votes for the sentence, of two, that the encoder ranks lower before. Shifting moves the
-    middle sentence less far than the others, and disruption has no score for the first."""
-    model, options = without_dropout(trainable()), ONE_PASS | {"operations": operation}
-    name, found = f"{operation}_spearman", []
-    for votes in ([1, 0, 0] if operation == "shifting" else [0, 1, 0], [0, 0, 1]):
-        rows = [{"story": row["story"], "counts": votes} for row in JUDGED]
-        evaluator = SalienceEvaluator(rows, **options)
-        found.append((evaluator(model)[name], rows, evaluator))
-    before, rows, evaluator = min(found, key=itemgetter(0))
-    assert evaluator.metric_labels[name] == f"Spearman of {operation}, one-pass"
-    loss = SalienceLoss(model, **options)
-    optimizer, batch = torch.optim.Adam(model.parameters(), 1e-3), batch_of(model, rows, **options)
-    for _ in range(100):
-        optimizer.zero_grad()
-        loss([batch]).backward()
-        optimizer.step()
-    assert evaluator(model)[name] > before + 0.3
-
-
 def test_rows_under_two_names_train_both_losses(tmp_path):
     model = trainable()
     loss = {"exact": SalienceLoss(model, "shifting"), "one pass": SalienceLoss(model, **ONE_PASS)}
@@ -346,19 +314,13 @@ def summarization_loss(model):
     return SalienceLoss(model, "summarization")
 
 
-@pytest.mark.parametrize("is_dict", [False, True])
-def test_a_loss_may_be_its_class(is_dict, tmp_path):
+def test_a_loss_may_be_its_class(tmp_path):
     """Or a function, as for the trainer of sentence-transformers."""
-    rows, loss = JUDGED, SalienceLoss
-    if is_dict:
-        rows, loss = {"a": JUDGED, "b": JUDGED}, {"a": summarization_loss, "b": SalienceLoss}
-    trainer = trainer_of(tmp_path, rows, loss=loss, max_steps=1, logging_steps=1)
-    trainer.train()
-    assert len(logged(trainer)) == 1
-    for each in trainer.loss.values() if is_dict else [trainer.loss]:
-        assert isinstance(each, SalienceLoss) and each.model is trainer.model
-    with pytest.raises(RowError, match="row 0"):
-        trainer_of(tmp_path, Dataset.from_list([{"story": ["A."]}]), loss=summarization_loss)
+    losses = {"a": summarization_loss, "b": SalienceLoss}
+    for data, loss in ((JUDGED, SalienceLoss), (dict.fromkeys(losses, JUDGED), losses)):
+        trainer = trainer_of(tmp_path, data, loss=loss)
+        for each in trainer.loss.values() if loss is losses else [trainer.loss]:
+            assert isinstance(each, SalienceLoss) and each.model is trainer.model
 
 
 def test_rows_of_the_package_in_the_trainer_of_sentence_transformers(tmp_path):

@@ -116,11 +116,11 @@ def test_evaluators_depend_on_the_data():
     assert labelled_stories(labels.get, ScriptArguments(), rows) == [with_points]
     assert labelled_stories(labels.get, ScriptArguments(), None) == []
 
-    assert validation_evaluator(script, None) is None
+    context = SimpleNamespace(context_tokens=40, eval_strategy="no")
+    assert validation_evaluator(script, None, [], context) is None
     lone = [{"story": ["A."], "twin": ["B."], "negative": None}]
-    assert validation_evaluator(script, lone) is None
+    assert validation_evaluator(script, lone, [], context) is None
     labelled = [{"story": ["A.", "B."], "counts": [1, 0]}]
-    context = SimpleNamespace(context_tokens=40)
     salience, twins = validation_evaluator(script, ROWS, labelled, context).evaluators
     assert [operation.name for operation in salience.operations] == ["deletion"]
     assert (salience.name, twins.name, len(twins.rows)) == ("salience", "twins", 5)
@@ -134,6 +134,6 @@ def test_without_validation_data_validation_is_turned_off(tmp_path, caplog):
         arguments = NarrativeTwinsTrainingArguments(
             str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none", use_cpu=True
         )
-        assert validation_evaluator(ScriptArguments(), rows, arguments=arguments) is None
+        assert validation_evaluator(ScriptArguments(), rows, [], arguments) is None
         assert arguments.eval_strategy == strategy
         assert ("with --eval_source" in caplog.text) is (rows is None)
