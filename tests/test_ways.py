@@ -1,4 +1,4 @@
-"""The two ways through the package that docs/architecture.md describes, file by file: what runs is what
+"""The three ways through the package that docs/architecture.md describes, file by file: what runs is what
 is written there, and it is little."""
 
 from __future__ import annotations
@@ -121,3 +121,30 @@ def test_the_way_of_a_training_step(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     found = list(modules_run(train))
     assert found == documented("From a script to a step of training") and len(found) <= 14
+
+
+SHARED = {"extras", "writing", "commands.cli", "commands.options", "commands.asking"}
+"""Modules that all commands use."""
+
+
+def test_the_way_of_labels(bert_folder, tmp_path, monkeypatch, capsys):
+    from narrative_twins.commands.cli import main
+
+    def evaluate():
+        command = ["evaluate", "labels.csv", "--model", bert_folder, "--baselines", "none"]
+        assert main([*command, "--quiet", "--dtype", "float32", "--device", "cpu"]) == 0
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    rows = [
+        "story_id,sentence,label",
+        "a,Nadia ran.,0",
+        "a,It rained.,1",
+        "b,He left.,1",
+        "b,So.,0",
+    ]
+    Path("labels.csv").write_text("\n".join(rows) + "\n")
+    scoring = {*documented("From a story to its scores"), "salience.progress"}
+    way = [name for name in modules_run(evaluate) if name not in SHARED | scoring]
+    assert way == documented("From labels to a table") and len(way) <= 17
+    assert " summarization | " in capsys.readouterr().out
