@@ -49,19 +49,6 @@ def test_books_are_measured(bert_folder):
     assert printed.count("s per 1,000 sentences, peak") == 2
 
 
-def test_share_of_time_outside_the_model(monkeypatch):
-    encoder = small("bert")
-    clock = iter(range(100))
-    monkeypatch.setattr(contenders.time, "perf_counter", lambda: next(clock))
-    ids = torch.tensor([[5, 6]])
-    # The clock ticks at the start, before and after each of two passes, and at the end: two of five
-    # ticks are inside.
-    share = contenders.outside_the_model(
-        encoder, lambda: [encoder.model(input_ids=ids) for _ in range(2)]
-    )
-    assert share == pytest.approx(1 - 2 / 5)
-
-
 @pytest.mark.parametrize("windows", [1, 3])
 def test_reference_loop_encodes_the_same_texts_as_the_engine(windows):
     """Each text as often as an operation needs it."""
@@ -154,14 +141,6 @@ def test_length_is_partialled_out_of_ranks():
     rest = artefacts.without_length(np.array([0.3, 0.1, 0.9, 0.2, 0.5]), lengths)
     ranks = np.argsort(np.argsort(lengths))
     assert rest @ ranks == pytest.approx(0)
-
-
-def test_early_sentences_among_the_most_salient():
-    story = Story.parse({"sentences": [f"Sentence {i}." for i in range(10)], "windows": 2})
-    sample = artefacts.Sample(story, None, False, [1] * 10, {})
-    scores = np.zeros(10)
-    scores[[2, 9]] = 2, 1
-    assert sample.early(scores) == 0.5
 
 
 @pytest.mark.parametrize("name", ["gold.txt", "held_out.txt"])

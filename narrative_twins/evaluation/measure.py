@@ -62,10 +62,15 @@ def measure(
     rule: Rule = "numbered",
 ) -> Iterator[pd.DataFrame]:
     """The long tables of the runs of a scorer, for each of its operations."""
+    names = [scores.run for scores in runs]
     for name in runs[0].values:
-        for scores in runs:
+        operation = name if has_operations else ""
+        for i, scores in enumerate(runs):
+            # An encoder that is named twice has two runs.
+            earlier = names[:i].count(scores.run)
+            run = f"{scores.run} ({earlier + 1})" if earlier else scores.run
             values = _metrics(data, scores.values[name], rule)
-            yield long_table(data.name, scorer, name if has_operations else "", scores.run, values)
+            yield long_table(data.name, scorer, operation, run, values)
 
 
 def measure_people(data: LabelledStories) -> Iterator[pd.DataFrame]:

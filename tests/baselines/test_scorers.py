@@ -100,12 +100,6 @@ def test_encoders_of_all_kinds(bert_folder):
         baseline_scores([STORY], encoder=5)
 
 
-def test_the_default_encoder_is_that_of_the_package(default):
-    found = score(STORY, "whole_text").scores["whole_text"]
-    expected = score(STORY, "whole_text", encoder=default).scores["whole_text"]
-    assert found == pytest.approx(expected, abs=0.02)
-
-
 def test_whole_text():
     """The cosine with the text as it is, whatever the windows; a story encoder's summarization is
     the same if there is one window."""

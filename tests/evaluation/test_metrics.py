@@ -12,7 +12,6 @@ from scipy.stats import entropy, pearsonr, rankdata, spearmanr
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import roc_auc_score
 
-from narrative_twins.data.rows import vote_counts
 from narrative_twins.evaluation.metrics import (
     auc,
     label_entropy,
@@ -20,6 +19,7 @@ from narrative_twins.evaluation.metrics import (
     partial_spearman,
     spearman,
     turning_point_auc,
+    vote_counts,
 )
 
 numbers = st.one_of(st.integers(0, 3).map(float), st.floats(-1, 1))
