@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote
+from urllib.request import url2pathname
 
 import yaml
 from datasets import Dataset, DatasetDict, config, load_dataset_builder, load_from_disk
@@ -142,7 +143,7 @@ def configurations(folder: Path) -> MetadataConfigs:
 def _local(name: Name) -> str:
     """A path, also of a `file://` address."""
     path = os.fspath(name)
-    return unquote(path.removeprefix("file://")) if path.startswith("file://") else path
+    return url2pathname(path.removeprefix("file://")) if path.startswith("file://") else path
 
 
 def _matching(path: str) -> list[str]:
