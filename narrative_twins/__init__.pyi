@@ -7,6 +7,9 @@ from . import data as data
 from . import evaluation as evaluation
 from . import show as show
 from . import training as training
+from .books.result import BookExtract as BookExtract
+from .books.result import BookSalience as BookSalience
+from .books.scoring import score_book as score_book
 from .corpora.scorer import StoryScorer as StoryScorer
 from .encoder.loading import default_encoder as default_encoder
 from .encoder.story_encoder import StoryEncoder as StoryEncoder
@@ -20,9 +23,6 @@ from .hub.push import push_dataset as push_dataset
 from .hub.push import push_encoder as push_encoder
 from .hub.push import push_metric as push_metric
 from .pipeline import SaliencePipeline as SaliencePipeline
-from .salience.books.result import BookExtract as BookExtract
-from .salience.books.result import BookSalience as BookSalience
-from .salience.books.scoring import score_book as score_book
 from .salience.engine import score_stories as score_stories
 from .salience.operations import OPERATIONS as OPERATIONS
 from .salience.operations import Operation as Operation

@@ -17,7 +17,7 @@ files
 stories plots
 data encoder
 hub salience
-baselines prompting
+baselines books prompting
 evaluation pipeline show making integrations corpora
 training app
 commands
@@ -41,16 +41,16 @@ LIBRARIES = {
     "gradio": "app",
     "jinja2": "show",
     "huggingface_hub": "data encoder hub",
-    "lxml": "stories",
-    "markdown_it": "stories",
-    "matplotlib": "evaluation plots salience",
+    "lxml": "books",
+    "markdown_it": "books",
+    "matplotlib": "books evaluation plots salience",
     "faker": "making",
     "openai": "prompting",
-    "pandas": "evaluation salience",
+    "pandas": "books evaluation salience",
     "peft": "encoder",
     "pyarrow": "corpora data",
     "pydantic": "prompting",
-    "pypdf": "stories",
+    "pypdf": "books",
     "rich": "commands show",
     "scipy": "evaluation",
     "sentence_transformers": "training",

@@ -128,7 +128,7 @@ def files(tmp_path_factory, bert_folder) -> Path:
     )
     encoder = StoryEncoder.from_pretrained(bert_folder)
     book = score_book(folder / "book.txt", encoder, levels="sentence")
-    (folder / "book.json").write_text(json.dumps(book.to_dict()))
+    (folder / "book.json").write_text(json.dumps(book.json()))
     (folder / "story.txt").write_text("Omar cleaned a window. A man cried. Omar wrote a word.")
     story = ["Nadia ran.", "It rained on.", "The mill burned down."]
     scores = {"deletion": [0.1, 0.3], "summarization": [0.9, 0.2]}

@@ -1,4 +1,4 @@
-"""The three ways through the package that docs/architecture.md describes, file by file: what runs is what
+"""The ways through the package that docs/architecture.md describes, file by file: what runs is what
 is written there, and it is little."""
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pytest
 from transformers import pipeline
 
 import narrative_twins
+from narrative_twins.books import book_table
 
+from support.books import WRITERS, WrittenChapter
 from support.models import encoder_of
 
 ROOT = Path(__file__).parent.parent
@@ -89,6 +92,15 @@ def test_the_way_of_a_story(bert_folder):
     assert len(returns) <= 14
     # See docs/architecture.md for what counts as a return.
     assert max(returns.values()) <= 5 and sum(returns.values()) <= 28, returns
+
+
+def test_the_way_of_a_book_comes_back_to_no_room(tmp_path):
+    chapters = [WrittenChapter("Chapter 1", ["It rained. She ran.", "It snowed."], [1])]
+    (tmp_path / "book.epub").write_bytes(WRITERS["book2.epub"]("Rain", chapters))
+    way = list(modules_run(lambda: book_table(tmp_path / "book.epub")))
+    assert way == documented("From a book to its table")
+    rooms = [room for room, _ in groupby(way, key=lambda module: module.split(".")[0])]
+    assert len(rooms) == len(set(rooms))
 
 
 @pytest.mark.slow

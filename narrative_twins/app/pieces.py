@@ -6,14 +6,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from markupsafe import Markup
-
+from narrative_twins.books.result import BookSalience
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades, shares
-from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience, shown_score
 from narrative_twins.show.formats import FORMATS, book_formats
-from narrative_twins.show.pages import templates
+from narrative_twins.show.pages import book_contents, templates
 from narrative_twins.show.terminal import marked
 from narrative_twins.writing import for_terminal
 
@@ -73,7 +71,7 @@ def book_reading(result: BookSalience, token: str) -> str:
     """A book as HTML: its shaded table of contents, an extract if sentences are scored, and
     downloads."""
     notes = " ".join([f"{result.extent}.", *result.footer])
-    contents = part("book", result, map(Markup, result.contents()), notes)
+    contents = part("book", result, book_contents(result), notes)
     if "sentence" in result.levels:
         contents += part("extract", displayed(str(result.extract(share=SHARE))))
     return contents + part("downloads", token, downloads(result))

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Literal, TypeAlias, get_args
 
+from narrative_twins.books.reading import BOOK_FORMATS, read_book
+from narrative_twins.books.result import BookSalience
+from narrative_twins.books.scoring import score_book
+from narrative_twins.books.table import book_table
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.books.result import BookSalience
-from narrative_twins.salience.books.scoring import chapter_stories, score_book
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.books.reading import BOOK_FORMATS, read_book
 from narrative_twins.stories.sentences import SplitName
 from narrative_twins.stories.story import Story, StoryError, parse_windows
 
@@ -100,14 +101,15 @@ class Scoring:
             raise ValueError("choose at least one level")
         try:
             book = read_book(path)
+            table = book_table(book)
         except StoryError as error:
             folder = os.path.join(os.path.dirname(path), "")
             raise ValueError(str(error).replace(folder, "")) from None
-        count = sum(map(len, chapter_stories(book)))
+        count = len(table.sentences)
         approximate = self._approximation(method, book.text, count)
         with self._turn(session, progress, count) as update:
             return score_book(
-                book, self.encoder, levels=levels, approximate=approximate, progress=update
+                table, self.encoder, levels=levels, approximate=approximate, progress=update
             )
 
     def _approximation(self, method: str, text: str, sentences: int) -> Approximation | None:
@@ -163,5 +165,5 @@ class Scoring:
 
 def book_suffixes() -> tuple[str, ...]:
     """The suffixes of the books that the page takes: those that are read in bounded time."""
-    bounded = (form for form in BOOK_FORMATS.values() if form.is_bounded)
+    bounded = (form for name, form in BOOK_FORMATS.items() if name != "pdf")
     return tuple(suffix for form in bounded for suffix in form.suffixes)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from narrative_twins.books.result import DEFAULT_SHARE, read_book_salience
+from narrative_twins.books.table import LEVELS
 from narrative_twins.commands.options import (
     COUNT,
     Choices,
@@ -36,21 +38,18 @@ from narrative_twins.commands.outputs import (
     output_options,
 )
 from narrative_twins.commands.score import load_encoder, run_settings
-from narrative_twins.salience.books.result import DEFAULT_SHARE, LEVELS, Row, read_book_salience
-from narrative_twins.salience.books.result import FORMATS as EXTRACT_FORMATS
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.salience.result import PRIMARY_OPERATION
-from narrative_twins.stories.story import StoryError
 from narrative_twins.writing import STDIN, JsonlLog, check_writable, digest
 
 if TYPE_CHECKING:
-    from narrative_twins.salience.books.scoring import BookScorer
-    from narrative_twins.stories.books.book import Book
-    from narrative_twins.stories.books.scenes import DividedChapter
+    from narrative_twins.books.scoring import BookScorer
+    from narrative_twins.books.table import BookTable
 
 _LARGE = 1_000_000  # bytes of a file that may take seconds to read
 _SAVED = (".json", ".jsonl")
+_EXTRACTS = {".txt": "text", ".md": "markdown"}
 
 
 @command(
@@ -82,33 +81,33 @@ def book(
 ) -> int:
     """Read, score and write a book."""
     output.check([file], resume, is_book=True)
-    found, divided, scorer = _load(file, levels, scoring, loading, quiet)
-    progress = watch(quiet)
-    if output.format != JSON_LINES:
-        output.write(scorer.result(found, scorer.rows(found, divided, progress=progress)))
+    is_logged = output.is_resumable
+    if is_logged and resume and os.path.exists(output.out):
+        tell(f"{output.out} is complete; to score the book again, delete it")
         return 0
-    settings = run_settings(ScoringOptions(**scoring), loading, scorer.encoder) | {
-        "levels": list(scorer.operations)
-    }
-    chapters = [(heading, spans, sorted(marks)) for heading, spans, marks in found.chapters]
-    settings["book"] = digest([found.title, found.text, chapters])
-    if output.out == STDIN:
-        rows = list(scorer.rows(found, divided, progress=progress))
-        output.write_pieces(map(_line, [*rows, scorer.result(found, rows).book_row()]))
+    table, scorer = _load(file, levels, scoring, loading, quiet)
+    result = scorer.result(table)
+
+    def rows(done: Sequence[Mapping[str, Any]] = ()) -> Iterator[dict[str, Any]]:
+        yield from scorer.rows(table, result, done)
+        yield result.book_row()
+
+    if not is_logged:
+        if output.format == JSON_LINES:
+            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows())
+            output.write_pieces(lines)
+        else:
+            output.write(scorer.score(table))
         return 0
+    settings = run_settings(ScoringOptions(**scoring), loading, scorer.encoder)
+    settings["levels"] = list(scorer.operations)
+    spans = [table.title, *(table.units(level).spans for level in LEVELS)]
+    settings["book"] = digest([*spans, table.chapters.texts, table.sentences.texts])
     log = JsonlLog(f"{output.out}.part", settings, resume)
-    done = [row for row in log.rows if "scenes" in row]  # the last row may be of the book
-
-    def written() -> Iterator[Row]:
-        for number, row in enumerate(scorer.rows(found, divided, done, progress)):
-            if number >= len(done):
-                log.append(row)
-            yield row
-
+    done = [row for row in log.rows if "scenes" in row]  # the last line may be that of the book
     with on_interrupt(f"results so far are in {log.path}; continue with --resume"), log:
-        result = scorer.result(found, written())
-        if len(done) == len(log.rows):
-            log.append(result.book_row())
+        for row in rows(done) if len(done) == len(log.rows) else ():
+            log.append(row)
     log.complete(output.out)
     return 0
 
@@ -119,31 +118,19 @@ def _load(
     scoring: Mapping[str, Any],
     loading: Mapping[str, Any],
     quiet: bool,
-) -> tuple[Book, list[DividedChapter], BookScorer]:
+) -> tuple[BookTable, BookScorer]:
     """Read and divide the book, then load what it is scored with, so that what is wrong with it is
     reported at once."""
-    from narrative_twins.salience.books.scoring import BookScorer, level_operations
-    from narrative_twins.stories.books.bounded import limited_memory
-    from narrative_twins.stories.books.reading import printable_name, read_book
-    from narrative_twins.stories.books.scenes import divided_chapters
+    from narrative_twins.books.scoring import BookScorer, level_operations
+    from narrative_twins.books.table import book_table
 
     with usage_errors():
-        level_operations(levels, dict(scoring))
+        level_operations(levels, scoring)
     if shows_progress(quiet) and os.path.isfile(file) and os.path.getsize(file) > _LARGE:
-        tell(f"reading {printable_name(file)}")
-    try:
-        with limited_memory():
-            found = read_book(file)
-            divided = divided_chapters(found, scoring["splitter"])
-    except StoryError:
-        raise
-    except ValueError as error:
-        raise ValueError(f"{printable_name(file)}: {error}") from None
-    return found, divided, BookScorer.of(load_encoder(loading), levels, **scoring)
-
-
-def _line(data: Mapping[str, Any]) -> str:
-    return json.dumps(data, ensure_ascii=False) + "\n"
+        tell(f"reading {file}")
+    table = book_table(file, scoring["splitter"])
+    encoder = load_encoder(loading)
+    return table, BookScorer.of(encoder, levels, progress=watch(quiet), **scoring)
 
 
 def _percentage(text: str) -> float:
@@ -183,7 +170,7 @@ def _percentage(text: str) -> float:
     "-f",
     "--format",
     "form",
-    type=Choices(EXTRACT_FORMATS.values),
+    type=Choices(_EXTRACTS.values),
     help="Format of the output (default: by the suffix of --out, otherwise text).",
 )
 @option(
@@ -206,14 +193,15 @@ def extract(
     check_output([file], out)
     if sum(length is not None for length in (share, sentences, words)) > 1:
         raise click.UsageError("--share, --sentences and --words all set the length; use one")
-    form = output_format(out, form, EXTRACT_FORMATS)
+    form = output_format(out, form, _EXTRACTS)
     check_writable(out)
     if file.lower().endswith(_SAVED):
         result = read_book_salience(file)
     else:
-        chosen = {**scoring, "operations": [operation or PRIMARY_OPERATION], "max_shifts": None}
-        found, divided, scorer = _load(file, ["sentence"], chosen, loading, quiet)
-        result = scorer.result(found, scorer.rows(found, divided, progress=watch(quiet)))
-    piece = result.extract(sentences, operation, share=share, words=words).in_format(form)
+        scoring |= {"operations": [operation or PRIMARY_OPERATION], "max_shifts": None}
+        table, scorer = _load(file, ["sentence"], scoring, loading, quiet)
+        result = scorer.score(table)
+    selected = result.extract(sentences, operation, share=share, words=words)
+    piece = selected.to_markdown() if form == "markdown" else f"{selected}\n"
     ResultOutput(out, "extract").write_pieces([piece])
     return 0

@@ -40,10 +40,9 @@ from narrative_twins.commands.stories import (
     story_options,
 )
 from narrative_twins.salience.options import FAST, ScoringOptions
-from narrative_twins.stories.books.reading import printable_name
 from narrative_twins.stories.reading import document_of, files_of, story_in_column
 from narrative_twins.stories.story import StoryError
-from narrative_twins.writing import STDIN
+from narrative_twins.writing import STDIN, for_terminal
 
 _ROWS = 1000
 _HUB_PATH = re.compile(
@@ -172,11 +171,11 @@ class _Sources:
                 for name, rows in _on_hub(file).items():
                     yield name, map(self._story, rows)
             else:
-                yield "standard input" if file == STDIN else printable_name(file), self._rows(file)
+                yield "standard input" if file == STDIN else for_terminal(file), self._rows(file)
 
     def _rows(self, file: str) -> Iterator[Any]:
         for name, content, problem in read_inputs([file], self.form):
-            if problem is not None and name in (printable_name(file), "standard input"):
+            if problem is not None and name in (for_terminal(file), "standard input"):
                 tell(f"{name}: {problem}")
             yield content if problem is None else StoryError(problem)
 

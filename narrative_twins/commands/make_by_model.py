@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from narrative_twins.books.reading import read_story_files
 from narrative_twins.commands.asking import request_options, samples_option
 from narrative_twins.commands.options import (
     COUNT,
@@ -32,7 +33,6 @@ from narrative_twins.commands.options import (
 )
 from narrative_twins.commands.stories import INPUT_FORMAT
 from narrative_twins.prompting.chat import ATTEMPTS, Server, ServerError
-from narrative_twins.stories.reading import read_stories
 from narrative_twins.stories.story import Story, StoryError, parse_windows
 from narrative_twins.writing import STDIN
 
@@ -92,7 +92,7 @@ def _run(
     # The file of rejected stories is overwritten too.
     check_output(files, f"{out}.rejects")
     sources, problems = [], 0
-    for name, content, problem in read_stories(files or [STDIN], input_format):
+    for name, content, problem in read_story_files(files or [STDIN], input_format):
         try:
             sources.append(parse(StoryError(problem) if problem else content))
         except (StoryError, RowError) as error:

@@ -11,6 +11,7 @@ from itertools import chain
 import click
 from rich.console import Console
 
+from narrative_twins.books.result import BookSalience, is_book_salience, read_book_salience
 from narrative_twins.commands.options import (
     COUNT,
     Choices,
@@ -24,7 +25,6 @@ from narrative_twins.commands.options import (
     output_format,
     valued,
 )
-from narrative_twins.salience.books.result import BookSalience, is_book_salience, read_book_salience
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import FORMATS, book_formats, read_results, write_results
 from narrative_twins.show.terminal import in_encoding

@@ -95,11 +95,11 @@ def annotate(files: Sequence[str], out: str, serving: dict[str, Any]) -> int:
 
     from narrative_twins.app.annotate import AnnotationPage, Answers
     from narrative_twins.app.server import serve
-    from narrative_twins.stories.reading import read_stories
+    from narrative_twins.books.reading import read_story_files
     from narrative_twins.stories.story import Story, StoryError
 
     stories = []
-    for name, content, problem in read_stories(files):
+    for name, content, problem in read_story_files(files):
         try:
             stories.append(Story.parse(StoryError(problem) if problem else content, windows=1))
         except StoryError as error:

@@ -13,38 +13,33 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from narrative_twins.books.plain import is_of_gutenberg
+from narrative_twins.books.reading import BOOK_FORMATS, read_story_files, story_suffixes
 from narrative_twins.commands.options import Choices, option_group, tell, valued
 from narrative_twins.salience.result import StorySalience, truncation
-from narrative_twins.stories.books.bounded import limited_memory
-from narrative_twins.stories.books.plain import is_of_gutenberg
-from narrative_twins.stories.books.reading import BOOK_FORMATS, format_of, printable_name
 from narrative_twins.stories.reading import (
-    STORY_SUFFIXES,
+    ROWS,
     Document,
     count_stories,
     document_of,
     files_of,
-    input_formats,
-    read_stories,
     story_digest,
     story_in_column,
 )
 from narrative_twins.stories.sentences import SPLITTERS, Splitter
 from narrative_twins.stories.story import Story, StoryError
-from narrative_twins.writing import STDIN, ResumeError
+from narrative_twins.writing import STDIN, ResumeError, for_terminal
 
 if TYPE_CHECKING:
     from narrative_twins.encoder.story_encoder import StoryEncoder
     from narrative_twins.salience.options import ScoringOptions
 
-SUFFIXES = (*STORY_SUFFIXES, ".parquet")
+SUFFIXES = (*story_suffixes(), ".parquet")
 
 _GUTENBERG = (
     "seems to be a book of Project Gutenberg; its header and licence are scored like sentences of"
     " the story, unless it is read as a book: narrative-twins book FILE"
 )
-_LIMITED = BOOK_FORMATS.keys() - {"text"}
-"""Formats whose files may need many times their size to be read."""
 
 files_argument = click.argument("files", nargs=-1, metavar="[FILE]...")
 FILES = (
@@ -60,7 +55,7 @@ class StoryFormat:
 
     Attributes:
         input_format: the format of the files.
-        column: the column of the stories in tables and other rows, see `read_stories`.
+        column: the column of the stories in tables and other rows, see `read_story_files`.
         score_headings: whether headings are sentences.
     """
 
@@ -78,7 +73,7 @@ class StoryFormat:
 INPUT_FORMAT = valued(
     None,
     "Format of the files (default: by their suffixes).",
-    type=Choices(input_formats),
+    type=Choices(lambda: ["auto", *ROWS, *BOOK_FORMATS]),
     default="auto",
 )
 story_options = option_group(
@@ -189,31 +184,15 @@ class StoryInput:
 
 
 def read_inputs(paths: Sequence[str], form: StoryFormat = StoryFormat()) -> Iterator[Document]:
-    """As `read_stories`, but a path may also be a Parquet file, the Hub id of a data set or a path
-    on the Hub, with a story in each row, in any form that `Story.parse` accepts; all splits of a
-    data set, in the order of their files.
-    """
+    """As `read_story_files`, but a path may also be a Parquet file, the Hub id of a data set or a
+    path on the Hub, with a story in each row, in any form that `Story.parse` accepts; all splits of
+    a data set, in the order of their files."""
     paths = files_of(paths, SUFFIXES)
     for path in paths:
         if form.input_format == "auto" and has_rows(path):
             yield from _rows(path, form.column)
         else:
-            name = form.input_format
-            is_book = (format_of(path) if name == "auto" else name) in _LIMITED
-            found = read_stories(
-                [path], form.input_format, named=len(paths) > 1, column=form.column
-            )
-            yield from _limited(path, found) if is_book else found
-
-
-def _limited(path: str, documents: Iterator[Document]) -> Iterator[Document]:
-    """The story in a book, which is read in limited memory."""
-    try:
-        with limited_memory():
-            found = list(documents)
-    except ValueError as error:
-        found = [Document(printable_name(path), None, str(error))]
-    yield from found
+            yield from read_story_files([path], form.input_format, len(paths) > 1, form.column)
 
 
 def count_inputs(paths: Sequence[str], input_format: str = "auto") -> int:
@@ -245,13 +224,13 @@ def _rows(path: str, column: str | None) -> Iterator[Document]:
         for files in source_files(path).values():
             for file in files:
                 for record in read_records(file):
-                    where = printable_name(record.where)
+                    where = for_terminal(record.where)
                     yield document_of(where, story_in_column, record.row, column)
     except RowError as error:
-        yield Document(printable_name(error.where), None, error.problem)
+        yield Document(for_terminal(error.where), None, error.problem)
     except (OSError, ValueError) as error:
         problem = f"can't be loaded: {' '.join(str(error).split())}"
-        yield Document(printable_name(path), None, problem)
+        yield Document(for_terminal(path), None, problem)
 
 
 def has_rows(path: str) -> bool:

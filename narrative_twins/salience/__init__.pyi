@@ -1,8 +1,3 @@
-from .books.result import BookExtract as BookExtract
-from .books.result import BookSalience as BookSalience
-from .books.result import Level as Level
-from .books.result import Unit as Unit
-from .books.scoring import score_book as score_book
 from .engine import score_stories as score_stories
 from .operations import OPERATIONS as OPERATIONS
 from .operations import Operation as Operation

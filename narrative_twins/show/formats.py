@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 
 from rich.console import Console
 
+from narrative_twins.books.result import BookSalience
 from narrative_twins.extras import check_extra
 from narrative_twins.plots.style import render
-from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.pages import book_html, to_html
 from narrative_twins.show.terminal import TOP, book_text, to_table
@@ -157,7 +157,7 @@ def _extract(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     "json",
     "application/json",
     suffixes=(".json",),
-    write_book=lambda book, layout: [json.dumps(book.to_dict(), ensure_ascii=False) + "\n"],
+    write_book=lambda book, layout: [json.dumps(book.json(), ensure_ascii=False) + "\n"],
 )
 def _json(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     yield "["

@@ -11,11 +11,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from narrative_twins.plots.shades import hex_color, shades
+from narrative_twins.books.result import BookSalience
+from narrative_twins.books.table import LEVELS, Level
+from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, hex_color, shades
 from narrative_twins.plots.style import one_line, shortened
-from narrative_twins.salience.books.result import BookSalience
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.salience.result import StorySalience, shown_score
+from narrative_twins.salience.result import StorySalience, described, shown_score
 from narrative_twins.show.terminal import MARK, caption, marked, shown_windows
 from narrative_twins.stories.sentences import find_headings
 
@@ -47,8 +48,40 @@ def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterato
 def book_html(result: BookSalience) -> Iterator[str]:
     """A page with the table of contents of a book, shaded by salience, that opens down to the
     sentences, in pieces. It has no scripts, and is light or dark as the reader's system is."""
-    chapters = map(Markup, result.contents())
-    return page("book.html", f"{result.name}: narrative salience", result=result, chapters=chapters)
+    title, chapters = f"{result.name}: narrative salience", book_contents(result)
+    return page("book.html", title, result=result, chapters=chapters)
+
+
+def book_contents(result: BookSalience) -> Iterator[Markup]:
+    """The table of contents of a book as HTML: an element per chapter, which opens down to the
+    sentences. Shades are the variables `--light` and `--dark` of elements of the class `unit`, for
+    a style sheet."""
+    scenes = result.scenes
+    values: dict[str, Any] = {
+        "result": result,
+        "starts": set(result.sentences.starts),
+        "styles": {level: _styles(result, level) for level in LEVELS},
+        "described": partial(described, dtype=result.dtype),
+    }
+    template = templates().get_template("chapter.html")
+    for chapter in result.chapters:
+        inside = scenes[slice(*chapter.inside)]
+        yield Markup(template.render(chapter=chapter, scenes=inside, **values))
+
+
+def _styles(result: BookSalience, level: Level) -> list[Markup]:
+    """The style attribute of each unit, with its shade: of a chapter within the book, of a scene
+    within its chapter, of a sentence within its scene."""
+    units = result.units(level)
+    if level not in result.levels:
+        return [Markup("")] * len(units)
+    scores, styles = units.shaded(result.shading[level]), list[Markup]()
+    groups = [units.windows, result.chapters.inside, result.scenes.inside][LEVELS.index(level)]
+    for lo, hi in groups:
+        light, dark = shades(scores[lo:hi]), shades(scores[lo:hi], PALE_DARK, STRONG_DARK)
+        colours = [tuple(map(hex_color, pair)) for pair in zip(light, dark, strict=True)]
+        styles += [Markup(f' style="--light:{a};--dark:{b}"') for a, b in colours]
+    return styles
 
 
 def page(template: str, title: str, **values: Any) -> Iterator[str]:

@@ -13,10 +13,11 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from narrative_twins.books.result import BookSalience
 from narrative_twins.plots.shades import STRONG, hex_color, shares
 from narrative_twins.plots.style import INK, one_line
-from narrative_twins.salience.books.result import BookSalience, Unit, UnitScores
-from narrative_twins.salience.result import StorySalience, precision, shown_score
+from narrative_twins.salience.result import Scored, StorySalience, precision, shown_score
+from narrative_twins.stories.sentences import Span
 from narrative_twins.writing import for_terminal
 
 MARK = "★"
@@ -128,12 +129,21 @@ def book_text(result: BookSalience, top: int, console: Console) -> Iterator[str]
             console.print(_contents(result))
     yield _trimmed(captured.get())
     if "sentence" in result.levels:
-        operation = result.shading["sentence"]  # once, as it is found in the complete book
+        operation = result.shading["sentence"]
+        compared = result.sentences.compared(operation)
         for chapter in result.chapters:
+            inside = range(*result.sentences_of(chapter))
+            highest = sorted(sorted(inside, key=lambda i: -compared[i])[:top])
+            table = Table.grid(padding=(0, 2, 0, 0))
+            for options in ({"justify": "right", "no_wrap": True},) * 2 + ({"ratio": 1},):
+                table.add_column(**options)
+            for i in highest:
+                score = shown_score(result.sentences.scores[operation][i], result.dtype)
+                table.add_row(str(i + 1), score, Text(_cell(result.sentences.texts[i])))
             with console.capture() as captured:
                 console.print()
                 console.print(Text(_cell(chapter.name), _BOLD), soft_wrap=True)
-                console.print(_salient(chapter, operation, result.dtype, top))
+                console.print(table)
             yield _trimmed(captured.get())
     with console.capture() as captured:
         console.print()
@@ -152,40 +162,33 @@ def _trimmed(text: str) -> str:
 
 
 def _contents(result: BookSalience) -> Table:
-    first = result.chapters[0]
-    names = list(dict.fromkeys([*first.scores, *first.children[0].scores]))
+    names = list(dict.fromkeys([*result.chapters.scores, *result.scenes.scores]))
     table = _table([*names, "chapter"])
-    with_bars = partial(_with_bars, names=names, dtype=result.dtype)
-    for chapter, scores in zip(result.chapters, with_bars(result.chapters), strict=True):
+    scenes = _with_bars(result.scenes, names, result.chapters.inside, result.dtype)
+    everything = [(0, len(result.chapters))]
+    for chapter, scores in zip(
+        result.chapters, _with_bars(result.chapters, names, everything, result.dtype), strict=True
+    ):
         table.add_row(str(chapter.index + 1), *scores, Text(_cell(chapter.name)))
-        if len(chapter.children) > 1 and "scene" in result.levels:
-            for number, scores in enumerate(with_bars(chapter.children), start=1):
-                table.add_row("", *scores, Text(f"  scene {number}", Style(dim=True)))
+        inside = range(*chapter.inside)
+        if len(inside) > 1 and "scene" in result.levels:
+            for number, scene in enumerate(inside, start=1):
+                table.add_row("", *scenes[scene], Text(f"  scene {number}", Style(dim=True)))
     return table
 
 
 def _with_bars(
-    units: Sequence[Unit], names: Sequence[str], dtype: str | None
-) -> Iterator[list[str]]:
-    """The scores of each of some units that are compared, by the operations in `names`, each with
-    a bar; empty if it was not scored."""
-    scored = UnitScores(units)
-    bars = {name: bars_of(scored.shaded(name)) for name in scored.scores}
-    for i in range(len(units)):
-        yield [
-            f"{shown_score(scored.scores[name][i], dtype)} {bars[name][i]}" if name in bars else ""
-            for name in names
-        ]
-
-
-def _salient(chapter: Unit, operation: str, dtype: str | None, top: int) -> Table:
-    scored = UnitScores.of_children(chapter.children)
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(ratio=1)
-    for i in sorted(scored.highest(top, operation)):
-        unit = scored.units[i]
-        score = shown_score(unit.scores[operation], dtype)
-        table.add_row(str(unit.index + 1), score, Text(_cell(unit.text)))
-    return table
+    units: Scored, names: Sequence[str], groups: Sequence[Span], dtype: str | None
+) -> list[list[str]]:
+    """The scores of each unit by the operations in `names`, each with a bar among its group; empty
+    if it was not scored."""
+    columns = []
+    for name in names:
+        if name not in units.scores:
+            columns.append([""] * groups[-1][1])
+            continue
+        shaded = units.shaded(name)
+        bars = [bar for lo, hi in groups for bar in bars_of(shaded[lo:hi])]
+        scores = [shown_score(score, dtype) for score in units.scores[name]]
+        columns.append([f"{score} {bar}" for score, bar in zip(scores, bars, strict=True)])
+    return [list(row) for row in zip(*columns, strict=True)]

@@ -16,18 +16,8 @@ from functools import partial
 from itertools import chain
 from typing import IO, Any, NamedTuple, TypeAlias
 
-from narrative_twins.stories.books.reading import (
-    BOOK_FORMATS,
-    MAX_FILE,
-    book_of,
-    decode,
-    format_of,
-    printable_name,
-)
-from narrative_twins.writing import STDIN
+from narrative_twins.writing import STDIN, for_terminal
 
-InputFormat: TypeAlias = str
-"""The format of story files: `"auto"` or one of `input_formats()`."""
 Lines: TypeAlias = IO[bytes] | Iterable[bytes]
 """A binary file, or lines of one."""
 
@@ -43,14 +33,28 @@ ROC_SENTENCES = tuple(f"sentence{number}" for number in range(1, 6))
 """The columns of the sentences of ROCStories (Mostafazadeh et al., 2016); the others are `storyid`
 and `storytitle`."""
 
-_ROWS = {"jsonl": (".jsonl", ".ndjson", ".rejects"), "json": (".json",), "csv": (".csv", ".tsv")}
-_SUFFIXES = (*_ROWS.values(), *(form.suffixes for form in BOOK_FORMATS.values()))
-_BY_NAME_ONLY = (".rejects", ".html", ".htm", ".xhtml")
-STORY_SUFFIXES = tuple(
-    suffix for of_format in _SUFFIXES for suffix in of_format if suffix not in _BY_NAME_ONLY
+ROWS = {"jsonl": (".jsonl", ".ndjson", ".rejects"), "json": (".json",), "csv": (".csv", ".tsv")}
+"""The formats of files with a story in each row, with their suffixes. All other files are text."""
+STORY_SUFFIXES = (
+    ".jsonl",
+    ".ndjson",
+    ".json",
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".text",
+    ".fountain",
+    ".md",
+    ".markdown",
 )
-"""The suffixes of the files that are read of a folder: not those of pages, which may be an earlier
-output of this package."""
+"""The suffixes of the files that are read of a folder."""
+_OTHER_FILES = {
+    b"PAR1": "Parquet",
+    b"%PDF-": "PDF",
+    b"PK\x03\x04": "a zip archive, such as EPUB or Word",
+    b"\x1f\x8b": "gzip",
+}
+"""The first bytes of files that may be taken for text."""
 _BLANK = b"\xef\xbb\xbf \t\r\n"  # byte order mark and white space
 _PIECE = 1 << 20
 _ESCAPED = re.compile("[\udc80-\udcff]")
@@ -65,39 +69,33 @@ class Document(NamedTuple):
     problem: str | None = None
 
 
-def input_formats() -> tuple[str, ...]:
-    """The formats of story files: rows, and all formats of books."""
-    return ("auto", *_ROWS, *BOOK_FORMATS)
-
-
 def read_stories(
     paths: Iterable[str],
-    input_format: InputFormat = "auto",
+    input_format: str = "auto",
     named: bool | None = None,
     column: str | None = None,
 ) -> Iterator[Document]:
     """Read the stories of some files, lazily and in bounded memory.
 
     A text file, a line of a JSON Lines file, the object of a JSON file and each item of its list
-    are one story each, in any form that `Story.parse` accepts; and so are a `Book` in HTML, EPUB,
-    Word (docx) or PDF, see `read_book`, and a row of a table (CSV): the five sentences of
-    ROCStories, or the text in a column, with the id in the column `id`, if there is one. If there
-    are several files, a text or book gets the file name as id. Of a folder, the files with one of
-    `STORY_SUFFIXES` are read. Lines and texts of more than `MAX_LINE` bytes, and JSON documents
-    of more than `MAX_DOCUMENT`, are problems.
+    are one story each, in any form that `Story.parse` accepts; and so is a row of a table (CSV):
+    the five sentences of ROCStories, or the text in a column, with the id in the column `id`, if
+    there is one. If there are several files, a text gets the file name as id. Of a folder, the
+    files with one of `STORY_SUFFIXES` are read. Lines and texts of more than `MAX_LINE` bytes, and
+    JSON documents of more than `MAX_DOCUMENT`, are problems. `read_story_files` reads books, too.
 
     Args:
         paths: names of files and folders; `-` is standard input.
         input_format: the format; `"auto"` selects it by suffix, text if that is unknown. Standard
             input is JSON Lines if its first non-blank line starts with `{` or is a JSON list.
-        named: whether a text or book gets the file name as id; None if there are several files.
+        named: whether a text gets the file name as id; None if there are several files.
         column: the column (in JSON the key) of the stories; default in tables the only one, or one
             of `TEXT_COLUMNS`.
     """
     paths = files_of(paths)
     named = len(paths) > 1 if named is None else named
     for path in paths:
-        name = "standard input" if path == STDIN else printable_name(path)
+        name = "standard input" if path == STDIN else for_terminal(path)
         try:
             with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
                 yield from stories_in(file, name, input_format, named, column)
@@ -124,7 +122,7 @@ def files_of(paths: Iterable[str], suffixes: tuple[str, ...] = STORY_SUFFIXES) -
     return found
 
 
-def count_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> int:
+def count_stories(paths: Iterable[str], input_format: str = "auto") -> int:
     """The approximate number of stories that `read_stories` yields; 0 if it can't be known without
     parsing a file."""
     count = 0
@@ -132,7 +130,7 @@ def count_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> i
         form = _format_of(path) if input_format == "auto" else input_format
         if path == STDIN or form == "json" or not os.path.isfile(path):
             return 0
-        if form not in _ROWS:
+        if form not in ROWS:
             count += 1
             continue
         with open(path, "rb") as file:
@@ -145,12 +143,12 @@ def count_stories(paths: Iterable[str], input_format: InputFormat = "auto") -> i
 def stories_in(
     file: Lines,
     name: str,
-    input_format: InputFormat = "auto",
+    input_format: str = "auto",
     named: bool = False,
     column: str | None = None,
 ) -> Iterator[Document]:
     """Read the stories of an open file called `name`, see `read_stories`; `named` makes its name
-    the id of a text or book."""
+    the id of a text."""
     if input_format == "auto":
         input_format = _format_of(name)
         if name == "standard input":
@@ -171,13 +169,7 @@ def stories_in(
         else:
             yield document
     else:
-        # Text and Markdown of stories is raw, not read as a book.
-        if input_format in ("text", "markdown"):
-            document = document_of(name, lambda: decode(_whole(file, MAX_LINE)))
-        else:
-            document = document_of(
-                name, lambda: book_of(name, _whole(file, MAX_FILE), input_format)
-            )
+        document = document_of(name, lambda: decode(_whole(file, MAX_LINE)))
         if named and document.problem is None:
             document = document._replace(content={"id": name, "text": document.content})
         yield document
@@ -195,6 +187,21 @@ def cut_lines(file: Lines) -> Iterator[bytes]:
         piece = line
         while len(line) > MAX_LINE and piece and not piece.endswith(b"\n"):
             piece = readline(_PIECE)
+
+
+def decode(data: bytes) -> str:
+    """The text of a file in UTF-8; raises a `ValueError` if it is none."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        for start, kind in _OTHER_FILES.items():
+            if data.startswith(start):
+                raise ValueError(f"is {kind}, which is not read here under this name") from None
+        where = f"byte {error.start} (0x{data[error.start]:02x})"
+        likely = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "WINDOWS-1252"
+        raise ValueError(
+            f"is not UTF-8 at {where}; convert it, perhaps with `iconv -f {likely} -t UTF-8`"
+        ) from None
 
 
 def read_json(file: Lines) -> Any:
@@ -273,8 +280,7 @@ def document_of(name: str, read: Callable[..., Any], *args: Any) -> Document:
 
 def _format_of(name: str) -> str:
     suffix = os.path.splitext(name)[1].lower()
-    rows = (form for form, suffixes in _ROWS.items() if suffix in suffixes)
-    return next(rows, format_of(name))
+    return next((form for form, suffixes in ROWS.items() if suffix in suffixes), "text")
 
 
 def _guess_format(lines: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:

@@ -9,9 +9,8 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice, pairwise
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
-from narrative_twins.stories.books.book import Book
 from narrative_twins.stories.sentences import (
     Span,
     SplitFunction,
@@ -68,6 +67,20 @@ class Window(NamedTuple):
         return self.hi - self.lo
 
 
+@runtime_checkable
+class TextOfParagraphs(Protocol):
+    """A text whose paragraphs are known, such as a `Book`: its sentences end where its paragraphs
+    do, and what is between these, such as headings, is no sentence."""
+
+    @property
+    def text(self) -> str:
+        """The text."""
+
+    @property
+    def paragraphs(self) -> list[Span]:
+        """The character spans of the paragraphs, in order."""
+
+
 class StoryError(ValueError):
     """A story that can't be read or scored: `problem` is what is wrong, where in the story, and how
     to fix it; `index` is the index of the story in the input, counted from 0, if known. The message
@@ -115,8 +128,7 @@ class Story:
                 with `"text"`, `"sentences"` (or `"story"`, as in the package's data sets) or both
                 (the sentences are then located in the text) and optionally `"windows"`, `"id"`; or
                 a `Story`, returned unchanged. A `StoryError` in the place of an unreadable story is
-                raised. A `Book` is a text whose headings are known, and whose sentences end where
-                its paragraphs do.
+                raised. A `Book` is a text of paragraphs, see `TextOfParagraphs`.
             windows: for a source without its own windows: `"auto"` (one window for up to ten
                 sentences, otherwise windows of about seven), a number of even windows, the sizes of
                 the windows, or half-open `[lo, hi]` pairs of sentence indices.
@@ -143,21 +155,21 @@ class Story:
         if is_table(source):
             raise StoryError(f"a story is not a table, {type(source).__name__}; pass {_ROWS}")
         story_id: str | int | None = None
-        text: str | Book | None = None
+        text: str | TextOfParagraphs | None = None
         if isinstance(source, Mapping):
             story_id, text = _check_id(source.get("id")), source.get("text")
             own_windows = source.get("windows")
             windows = windows if own_windows is None else own_windows
             source = _content(source)
-        if isinstance(source, str | Book):
-            text = source.text if isinstance(source, Book) else source
-            regions = source.paragraphs if isinstance(source, Book) else None
+        if isinstance(source, str | TextOfParagraphs):
+            text = source if isinstance(source, str) else source.text
+            regions = None if isinstance(source, str) else source.paragraphs
             check_length(len(text))  # Splitting a longer one may take minutes.
             spans = sentence_spans(text, splitter, regions)
             sentences = [text[start:stop] for start, stop in spans]
         else:
             sentences, sizes = _from_list(source)
-            text = text.text if isinstance(text, Book) else text
+            text = text.text if isinstance(text, TextOfParagraphs) else text
             text = " ".join(sentences) if text is None else text
             spans = _locate(sentences, text)
             windows = sizes or windows
@@ -290,7 +302,7 @@ def _content(row: Mapping[str, Any]) -> Any:
     """The sentences of a mapping, or its text if it has none."""
     text = row.get("text")
     # Rows of `datasets` in a batch would be mistaken for windows.
-    if type(row).__name__ == "LazyBatch" or not isinstance(text, str | Book | None):
+    if type(row).__name__ == "LazyBatch" or not isinstance(text, str | TextOfParagraphs | None):
         raise StoryError(
             f"'text' is {type(text).__name__}, not text; pass sentences as 'sentences'; {_COLUMN}"
         )

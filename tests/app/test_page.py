@@ -16,8 +16,8 @@ from narrative_twins import OPERATIONS, Story, StorySalience, score_book, score_
 from narrative_twins.app import scoring as module
 from narrative_twins.app.pieces import displayed, downloads, salience_curve, shaded_text
 from narrative_twins.app.scoring import EXACT, KEPT, MAX_CHARACTERS, ONE_PASS, Scoring
+from narrative_twins.books.table import LEVELS
 from narrative_twins.encoder.passes import ForwardPasses
-from narrative_twins.salience.books.result import LEVELS
 from narrative_twins.show.formats import FORMATS, register_format
 
 from support.books import WRITERS, WrittenChapter

@@ -8,9 +8,8 @@ from functools import partial
 
 import pytest
 
-from narrative_twins import BookSalience, StoryEncoder, score_book
-from narrative_twins.salience.books.result import read_book_salience
-from narrative_twins.writing import JsonlLog
+from narrative_twins import BookSalience, StoryEncoder, score_book, writing
+from narrative_twins.books.result import read_book_salience
 
 from support.command import run
 from support.tales import TALE
@@ -58,10 +57,10 @@ def test_json_and_lines_have_the_result(book, tale, expected, tmp_path):
     for form in ("json", "jsonl"):
         out = tmp_path / f"scores.{form}"
         assert book(tale, "-o", out) == (0, "", "")
-        assert read_book_salience(out).to_dict() == expected.to_dict()
+        assert read_book_salience(out).json() == expected.json()
     done = book(tale, "-f", "jsonl")
     assert done.out == (tmp_path / "scores.jsonl").read_text() and len(done.rows) == 4
-    assert BookSalience.from_dict(expected.to_dict()) == expected
+    assert BookSalience.from_dict(expected.json()) == expected
 
 
 def test_text_is_a_table_of_contents_and_salient_sentences(book, tale, expected):
@@ -70,7 +69,7 @@ def test_text_is_a_table_of_contents_and_salient_sentences(book, tale, expected)
     for chapter in expected.chapters:
         heading = rf"^ *{chapter.index + 1} .* {re.escape(chapter.text)}$"
         assert re.search(heading, done.out, re.M)
-        sentences = [sentence for scene in chapter.children for sentence in scene.children]
+        sentences = expected.sentences[slice(*expected.sentences_of(chapter))]
         best = max(sentences, key=lambda sentence: sentence.scores["summarization"])
         score = best.scores["summarization"]
         assert f"{best.index + 1}  {score:.3f}  {best.text}" in done.out
@@ -93,22 +92,40 @@ def test_what_does_not_apply_to_a_book_is_refused(book, tale, arguments, message
     assert done.code == 2 and message in done.err and done.err.count("\n") == 1
 
 
-def test_a_run_is_continued_with_the_same_options_only(book, tale, tmp_path, monkeypatch):
-    out = tmp_path / "scores.jsonl"
-    with monkeypatch.context() as patch:
-        patch.setattr(JsonlLog, "complete", lambda log, path: None)
-        assert book(tale, "-o", out).code == 0
-    for options, problem in (
-        (["--level", "chapter"], "levels"),
-        (["--exact"], "approximate"),
-        (["--split", "lines"], "splitter"),
-    ):
-        done = book(tale, "-o", out, "--resume", *options)
-        assert done.code == 2 and problem in done.err, done
-    assert book(tale, "-o", out, "--resume").code == 0
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_an_interrupted_run_is_continued_with_the_same_book_and_options_only(
+    book, tale, tmp_path, monkeypatch, rows
+):
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "scores.jsonl"
+    assert book(tale, "-o", whole).code == 0
+    append, written = writing.append, []
+
+    def interrupt(file, data):
+        if len(written) == rows:
+            raise KeyboardInterrupt
+        written.append(data)
+        append(file, data)
+
+    monkeypatch.setattr(writing, "append", interrupt)
+    done = book(tale, "-o", out)
+    assert done.code == 130 and "continue with --resume" in done.err and not out.exists()
+    monkeypatch.undo()
+    for options, change in ((["--level", "chapter"], "levels"), (["--exact"], "approximate")):
+        done = book(tale, *options, "-o", out, "--resume")
+        assert done.code == 2 and change in done.err
+    assert book(tale, "-o", out).code == 2, "without --resume"
+    text = tale.read_text()
+    tale.write_text(f"{text}It rained again.\n")
+    done = book(tale, "-o", out, "--resume")
+    assert done.code == 2 and "book" in done.err
+    tale.write_text(text)
+    assert book(tale, "-o", out, "--resume") == (0, "", "")
+    assert out.read_text() == whole.read_text() and not list(tmp_path.glob("*.part*"))
+    done = book(tale, "-o", out, "--resume")
+    assert done.code == 0 and "is complete" in done.err
 
 
-def test_sentences_are_scored_in_one_pass_unless_the_user_wants_exact_scores(book, tale, tmp_path):
+def test_sentences_are_scored_in_one_pass_unless_the_user_wants_exact_scores(book, tale):
     """The last of several flags counts."""
     for flags, approximate in (
         ([], "one-pass"),

@@ -14,7 +14,7 @@ from functools import partial
 import pytest
 
 from narrative_twins import Story, StorySalience, show
-from narrative_twins.salience.books import result as book_results
+from narrative_twins.books import result as book_results
 from narrative_twins.show.formats import write_results
 
 from support.command import run
@@ -165,7 +165,6 @@ def test_errors_of_the_system_have_no_number(tmp_path, scores):
 def test_the_kind_of_a_file_is_found_in_bounded_memory(content, monkeypatch, tmp_path):
     """A device has no end."""
     monkeypatch.setattr(book_results, "MAX_DOCUMENT", 50)
-    monkeypatch.setattr(book_results, "_PIECE", 20)
     (tmp_path / "endless").write_text(content)
     assert not book_results.is_book_salience(tmp_path / "endless")
     with pytest.raises(ValueError, match="endless: a line (is not a JSON object|has more than 50)"):

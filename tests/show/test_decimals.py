@@ -12,8 +12,8 @@ import pytest
 
 from narrative_twins import BookSalience, StoryEncoder, score_book, score_stories
 from narrative_twins.app.pieces import salience_curve
+from narrative_twins.books.result import read_book_salience
 from narrative_twins.data.sources import corpus_rows
-from narrative_twins.salience.books.result import read_book_salience
 from narrative_twins.salience.result import shown_score
 from narrative_twins.show.formats import read_results, write_results
 
@@ -62,7 +62,7 @@ def test_books(book, dtype):
         assert decimals(text) == {DECIMALS[dtype]} and len(numbers(text)) > 10
         assert (f"Computed in {dtype}" in " ".join(text.split())) is (dtype is not None)
     assert decimals(result._repr_html_()) == {DECIMALS[dtype]}
-    assert BookSalience.from_dict(json.loads(json.dumps(result.to_dict()))).dtype == dtype
+    assert BookSalience.from_dict(json.loads(json.dumps(result.json()))).dtype == dtype
 
 
 def test_results_have_the_dtype_and_those_saved_without_one_are_read(book, tmp_path):
@@ -73,7 +73,7 @@ def test_results_have_the_dtype_and_those_saved_without_one_are_read(book, tmp_p
     saved, saved_book = tmp_path / "scores.jsonl", tmp_path / "book.json"
     saved.write_text("".join(f"{json.dumps(data)}\n" for data in (result.json(), old)))
     assert list(read_results([saved])) == [result, replace(result, dtype=None, index=1)]
-    old_book = book.to_dict()
+    old_book = book.json()
     del old_book["dtype"]
     saved_book.write_text(json.dumps(old_book))
     assert read_book_salience(saved_book) == replace(book, dtype=None)

@@ -7,12 +7,7 @@ import sys
 
 import pytest
 
-from narrative_twins import Story
-from narrative_twins.stories.books import reading as books
-from narrative_twins.stories.books.plain import plain_book
-from narrative_twins.stories.reading import count_stories, input_formats, read_stories
-
-from support.books import pdf
+from narrative_twins.stories.reading import count_stories, read_stories
 
 
 @pytest.fixture
@@ -112,33 +107,6 @@ def test_folders(tmp_path):
     assert count_stories([str(tmp_path)]) == 3
 
 
-def test_pdf(contents, monkeypatch):
-    pytest.importorskip("pypdf")
-    book = pdf(["It rained on the win-", "dow. The dog", "1"], ["2", "slept."])
-    (found,) = contents("tale.pdf", book)
-    assert Story.parse(found).sentences == ("It rained on the window.", "The dog\nslept.")
-    for data, problem in (
-        (pdf([]), "is PDF without text"),
-        (b"%PDF-1.4\n", "can't be read as PDF"),
-        (b"It rained.", "can't be read as PDF"),
-    ):
-        assert contents("tale.pdf", data)[0].startswith(problem)
-    monkeypatch.setitem(sys.modules, "pypdf", None)
-    assert "is pdf: " in contents("tale.pdf", book)[0] and "pypdf" in contents("tale.pdf", book)[0]
-
-
-def test_a_page_of_a_pdf_that_is_listed_many_times_is_read_once(monkeypatch):
-    page = pytest.importorskip("pypdf").PageObject
-    extract, calls = page.extract_text, []
-    monkeypatch.setattr(page, "extract_text", lambda self: calls.append(1) or extract(self))
-    data = pdf(["It rained."])
-    repeated = data.replace(b"[5 0 R]", b"[" + b"5 0 R " * 50 + b"]")
-    assert books.book_of("a.pdf", repeated).text.count("It rained.") == 50 and len(calls) == 1
-    monkeypatch.setattr("narrative_twins.stories.books.plain.MAX_PDF_TEXT", 100)
-    with pytest.raises(ValueError, match="has more than 100 characters"):
-        books.book_of("a.pdf", repeated)
-
-
 def test_unreadable_files_are_reported_and_skipped(tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"caf\xe9 au lait")
     (tmp_path / "good.txt").write_text("A b.")
@@ -183,18 +151,3 @@ def test_format_can_be_given(stdin):
     found = list(read_stories(["-", "-"], "text"))
     assert found[0].content == {"id": "standard input", "text": "{curly}\n"}
     assert found[1].content["text"] == "", "standard input stays open"
-
-
-def test_a_format_of_books_is_added_in_one_place(monkeypatch, contents):
-    """A record in `BOOK_FORMATS`, which files of stories, the command line and the page know."""
-    from narrative_twins.app.scoring import book_suffixes
-
-    from support.make_interface import usage
-
-    shout = books.BookFormat((".shout",), lambda data: plain_book(data.decode().upper()))
-    monkeypatch.setitem(books.BOOK_FORMATS, "shout", shout)
-    (found,) = contents("tale.shout", "It rained.")
-    assert Story.parse(found).sentences == ("IT RAINED.",)
-    assert books.book_of("tale.shout", b"It rained.").text == "IT RAINED."
-    assert "shout" in input_formats() and ".shout" in book_suffixes()
-    assert "shout" in usage()["score"]

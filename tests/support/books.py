@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from typing import NamedTuple
 
-from narrative_twins.stories.books.book import Book
+from narrative_twins.books.blocks import Book
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 

@@ -86,14 +86,15 @@ def books(suffix: str) -> Callable[[bytes], None]:
     """Books: sentences that are in the text, or an error on one line."""
 
     def read(data: bytes) -> None:
-        from narrative_twins.stories.books.reading import book_of, book_sentences
+        from narrative_twins.books.reading import book_of
+        from narrative_twins.books.table import book_table
 
         try:
             book = book_of(f"book.{suffix}", data)
         except ValueError as error:
             assert str(error) and "\n" not in str(error)
             return
-        for sentence in book_sentences(book):
+        for sentence in book_table(book).sentences:
             start, end = sentence.span
             assert book.text[start:end].strip()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from narrative_twins.stories.books.book import Book, Chapter
+from narrative_twins.books.blocks import Book, Chapter
 
 from support.oracle import similarity
 

@@ -9,10 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from narrative_twins import Story, StoryError
-from narrative_twins.stories.books.reading import book_of, book_sentences, read_book
-from narrative_twins.stories.reading import count_stories, read_stories
+from narrative_twins.books import book_table
+from narrative_twins.books import reading as books_reading
+from narrative_twins.books.plain import plain_book
+from narrative_twins.books.reading import BookFormat, book_of, read_book, read_story_files
+from narrative_twins.stories.reading import count_stories
 
-from support.books import WRITERS, WrittenChapter, docx, epub, outline, word_paragraph, xhtml
+from support.books import WRITERS, WrittenChapter, docx, epub, outline, pdf, word_paragraph, xhtml
 from support.strategies import sentence
 
 ONE = [WrittenChapter("Chapter 1", ["It rained."], [])]
@@ -47,7 +50,7 @@ def test_what_is_written_is_read_back(name, book):
     assert found.title == (None if name == "book.txt" else title)
     story = Story.parse(found)
     assert [found.text[slice(*span)] for span in story.spans] == list(story.sentences)
-    assert [place.span for place in book_sentences(found)] == list(story.spans)
+    assert book_table(found).sentences.spans == list(story.spans)
 
 
 HTML = [
@@ -263,8 +266,8 @@ def test_formats_are_selected_by_suffix_or_by_name(tmp_path):
     (tmp_path / "tales.jsonl").write_text("{}")
     for name, form, problem in (
         ("none.txt", "auto", r"none.txt: can't be read \(No such file"),
-        ("tales.jsonl", "auto", "tales.jsonl: is a file of stories"),
-        ("book", "doc", "no format 'doc'; use one of auto, text, markdown, html"),
+        ("tales.jsonl", "auto", "tales.jsonl: is no book but 'jsonl'"),
+        ("book", "doc", "no book but 'doc'; use one of the formats text, markdown, html"),
     ):
         with pytest.raises(StoryError, match=problem):
             read_book(tmp_path / name, form)
@@ -278,14 +281,45 @@ def test_books_are_stories(tmp_path):
     ]
     (tmp_path / name).write_bytes(WRITERS[name]("Rain", chapters))
     (tmp_path / "other.txt").write_text("A b.")
-    (found,) = read_stories([str(tmp_path / name)])
+    (found,) = read_story_files([str(tmp_path / name)])
     # Headings of any words are known, and sentences end where paragraphs do.
     assert Story.parse(found.content).sentences == ("It rained.", "Nadia ran", "home.", "So.")
     paragraphs = ("It rained. Nadia ran", "home.", "So.")
     assert Story.parse(found.content, splitter="paragraphs").sentences == paragraphs
-    first, _ = read_stories([str(tmp_path)])
+    first, _ = read_story_files([str(tmp_path)])
     assert Story.parse(first.content).id == str(tmp_path / name)
-    assert count_stories([str(tmp_path)]) == 2
+    assert count_stories([str(tmp_path / name), str(tmp_path / "other.txt")]) == 2
     (tmp_path / name).write_bytes(b"PK\x03\x04")
-    (bad,) = read_stories([str(tmp_path / name)])
+    (bad,) = read_story_files([str(tmp_path / name)])
     assert bad.content is None and bad.problem is not None
+
+
+def test_pdf(monkeypatch):
+    page = pytest.importorskip("pypdf").PageObject
+    data = pdf(["It rained on the win-", "dow. The dog", "1"], ["2", "slept."])
+    story = Story.parse(book_of("tale.pdf", data))
+    assert story.sentences == ("It rained on the window.", "The dog\nslept.")
+    # A page that is listed many times is read once.
+    extract, calls = page.extract_text, []
+    monkeypatch.setattr(page, "extract_text", lambda self: calls.append(1) or extract(self))
+    repeated = pdf(["It rained."]).replace(b"[5 0 R]", b"[" + b"5 0 R " * 50 + b"]")
+    assert book_of("a.pdf", repeated).text.count("It rained.") == 50 and len(calls) == 1
+    monkeypatch.setattr("narrative_twins.books.plain.MAX_PDF_TEXT", 100)
+    with pytest.raises(ValueError, match="has more than 100 characters"):
+        book_of("a.pdf", repeated)
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    with pytest.raises(ValueError, match="^is pdf: .*pypdf"):
+        book_of("a.pdf", data)
+
+
+def test_a_format_of_books_is_added_in_one_place(monkeypatch, tmp_path):
+    """A record in `BOOK_FORMATS`, which files of stories and the command line know."""
+    from support.make_interface import usage
+
+    shout = BookFormat((".shout",), lambda data: plain_book(data.decode().upper()))
+    monkeypatch.setitem(books_reading.BOOK_FORMATS, "shout", shout)
+    (tmp_path / "tale.shout").write_text("It rained.")
+    (document,) = read_story_files([str(tmp_path)])
+    assert Story.parse(document.content).sentences == ("IT RAINED.",)
+    assert read_book(tmp_path / "tale.shout").text == "IT RAINED."
+    assert "shout" in usage()["score"]

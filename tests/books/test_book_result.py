@@ -6,14 +6,15 @@ import cProfile
 import json
 import pstats
 import re
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, BookSalience, score_book
-from narrative_twins.salience.books.result import Unit, UnitScores
 from narrative_twins.show.formats import write_results
+from narrative_twins.show.pages import book_contents
 
 from support.models import small
 from support.parsed import Parsed
@@ -26,27 +27,31 @@ def result():
 
 
 def made(*chapters, title=None):
-    """A result with given scores of sentences: each chapter is a heading and windows of pairs of
-    text and score."""
-    units, count = [], 0
-    for number, (heading, *windows) in enumerate(chapters):
-        leaves, spans = [], []
-        for window in windows:
-            spans.append((len(leaves), len(leaves) + len(window)))
-            for text, score in window:
-                scores = {"summarization": score}
-                leaves.append(Unit("sentence", count, (count, count + 1), text, scores))
-                count += 1
-        span = leaves[0].span[0], leaves[-1].span[1]
-        scene = Unit("scene", number, span, "", {}, tuple(leaves), tuple(spans), (0,))
-        units.append(Unit("chapter", number, span, heading, {}, (scene,)))
-    return BookSalience(title, ("sentence",), tuple(units))
+    """A result with scores of sentences: each chapter is a heading and windows of pairs of text and
+    score."""
+    result = BookSalience(title, levels=("sentence",))
+    for heading, *windows in chapters:
+        lo, edges = len(result.sentences), [0, *accumulate(map(len, windows))]
+        pairs = [pair for window in windows for pair in window]
+        spans = [(at, at + 1) for at in range(lo, lo + len(pairs))]
+        scene = {
+            "sentences": [text for text, _ in pairs],
+            "span": (lo, lo + len(pairs)),
+            "spans": spans,
+            "windows": list(pairwise(edges)),
+            "paragraphs": [0],
+            "scores": {"summarization": [score for _, score in pairs]},
+        }
+        row = {"heading": heading, "span": scene["span"], "scenes": [scene]}
+        result.add(row)
+        result.add_scores(row | {"scores of scenes": {}})
+    return result
 
 
 def test_ranks_and_tops(result):
     for level in result.levels:
         scored = result.at(level)
-        units, scores, ranks = scored.units, scored.scores_of(), scored.rank()
+        units, scores, ranks = list(scored), scored.scores_of(), scored.rank()
         top = result.top(2, level)
         assert [unit.scores["summarization"] for unit in top] == sorted(scores, reverse=True)[:2]
         assert top[0] == units[ranks.index(1)]
@@ -68,7 +73,7 @@ def test_plain_data_and_back(result):
         result,
         *(score_book(TALE, small(), levels=level, approximate=None) for level in result.levels),
     ):
-        assert BookSalience.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+        assert BookSalience.from_dict(json.loads(json.dumps(found.json()))) == found
 
 
 @pytest.mark.parametrize(
@@ -77,7 +82,7 @@ def test_plain_data_and_back(result):
         (lambda data: data.pop("chapters"), "no valid 'chapters'"),
         (lambda data: data.update(levels=[]), "one of its 'levels'"),
         (lambda data: data["scores of chapters"].update(deletion=[1.0]), "1 scores of 'deletion'"),
-        (lambda data: data["chapters"][1].pop("scenes"), "chapter 2 .* has no 'scenes'"),
+        (lambda data: data["chapters"][1].pop("scenes"), "chapter 2: it has no valid 'scenes'"),
         (
             lambda data: data["chapters"][0]["scenes"][0].update(windows=[[0, 2]]),
             "the windows do not partition",
@@ -85,7 +90,7 @@ def test_plain_data_and_back(result):
     ],
 )
 def test_damaged_data_are_refused(result, change, message):
-    data = json.loads(json.dumps(result.to_dict()))
+    data = json.loads(json.dumps(result.json()))
     change(data)
     with pytest.raises(ValueError, match=message):
         BookSalience.from_dict(data)
@@ -109,15 +114,17 @@ def test_plots(result, level, tmp_path):
     assert figure.axes[-1].get_xlabel().startswith(level)
 
 
-def test_notebooks_show_a_table_of_contents_that_opens():
+def test_pages_and_notebooks_show_a_table_of_contents():
     book = book_of(
         ["Chapter <1>", "Nadia <b>ran</b>. It rained.", "***", "She slept."],
         ["Chapter 2", "It & he."],
     )
-    html = score_book(book, small(), approximate=None)._repr_html_()
-    found = Parsed(html)
-    assert found.tags.count("details") == 4 and not {"b", "script"} & set(found.tags)
-    assert "Chapter <1>" in found.text and "Nadia <b>ran</b>." in found.text
+    result = score_book(book, small(), approximate=None)
+    page, cell = Parsed("".join(map(str, book_contents(result)))), Parsed(result._repr_html_())
+    assert page.tags.count("details") == 4 and "Nadia <b>ran</b>." in page.text
+    for shown in (page, cell):
+        assert "Chapter <1>" in shown.text and not {"b", "script"} & set(shown.tags)
+    html = "".join(book_contents(result))
     assert re.search(r'title="sentence 1: deletion \d\.\d{3} · shifting', html)
 
 
@@ -132,7 +139,6 @@ def test_an_extract_is_spread_over_the_book():
     assert [unit.text for unit in extract] == ["Quiet 4.", "Loud 0."]
     assert str(extract) == "Tale\n\nOne\n\nQuiet 4.\n\nTwo\n\nLoud 0."
     assert extract.to_markdown() == "# Tale\n\n## One\n\nQuiet 4.\n\n## Two\n\nLoud 0.\n"
-    assert repr(extract) == "<BookExtract: 2 of 20 sentences, 2 chapters>"
 
 
 @given(
@@ -151,25 +157,22 @@ def test_budgets_of_extracts(windows, budget, data):
         assert 0 < sum(len(unit.text.split()) for unit in result.extract(words=budget)) <= budget
 
 
-def test_work_is_proportional_to_the_number_of_chapters(monkeypatch):
-    """What is counted is calls of functions, and units that scores are collected of, since time
-    depends on what else the machine does."""
-    real, units = UnitScores.of_children, []
-    monkeypatch.setattr(UnitScores, "of_children", lambda parents: collected(real(parents)))
+def test_work_is_proportional_to_the_number_of_chapters():
+    """Calls of functions are counted, since time depends on what else the machine does."""
 
-    def collected(scored: UnitScores) -> UnitScores:
-        units.extend(scored.units)
-        return scored
+    def work(size: int) -> int:
+        chapters, profile = [("One", [("It rained.", 0.5)])] * size, cProfile.Profile()
 
-    def work(size: int) -> tuple[int, int]:
-        result, profile = made(*[("One", [("It rained.", 0.5)])] * size), cProfile.Profile()
-        units.clear()
-        list(write_results(result, "text"))
-        profile.runcall(lambda: (result.extract(1), result.extract(words=2)))
-        return len(units), pstats.Stats(profile).total_calls
+        def use() -> None:
+            result = made(*chapters)
+            result.json()
+            result.extract(1), result.extract(words=2)
+            list(write_results(result, "html"))
 
-    for few, many in zip(work(100), work(400), strict=True):
-        assert many < 5 * few
+        profile.runcall(use)
+        return pstats.Stats(profile).total_calls
+
+    assert work(400) < 5 * work(100)
 
 
 def test_lengths_of_extracts_are_checked():
@@ -181,11 +184,7 @@ def test_lengths_of_extracts_are_checked():
         result.extract(1, "deletion")
 
 
-def test_extracts_are_saved_by_suffix_without_accidental_markup(tmp_path):
+def test_extracts_in_markdown_have_no_accidental_markup():
     chapter = ("*Part* [1]", [("1. He said: <b> & # `x`", 0.5), ("- She\nleft.", 0.6)])
-    extract = made(chapter).extract(2)
-    extract.save(tmp_path / "mill.md")
     expected = "## \\*Part\\* \\[1\\]\n\n1\\. He said: \\<b\\> \\& \\# \\`x\\`\n\n\\- She left.\n"
-    assert (tmp_path / "mill.md").read_text() == expected
-    with pytest.raises(ValueError, match="written as .txt, .md"):
-        extract.save(tmp_path / "mill.pdf")
+    assert made(chapter).extract(2).to_markdown() == expected

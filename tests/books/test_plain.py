@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from narrative_twins import Story, StoryError, split_sentences
-from narrative_twins.stories.books.plain import plain_book
-from narrative_twins.stories.books.reading import book_sentences, read_book
+from narrative_twins.books import book_table, read_book
+from narrative_twins.books.plain import plain_book
 
 from support.books import outline
 
@@ -147,25 +147,33 @@ def test_long_lines_are_paragraphs():
     assert outline(plain_book(text)).split(" | ") == expected
 
 
-@pytest.mark.parametrize("text", ["", " \n\n", "Chapter 1\n\nChapter 2\n", "* * *", "\x01\n"])
-def test_a_book_without_text_is_an_error(tmp_path, text):
-    (tmp_path / "book.txt").write_text(text)
-    with pytest.raises(StoryError, match=r"book\.txt: has no text of a story; check"):
-        read_book(tmp_path / "book.txt")
+def test_what_is_left_out_has_a_reason():
+    text = f"{GUTENBERG.format(start='*** START OF THE PROJECT GUTENBERG EBOOK A ***', end='')}"
+    reasons = [(block.reason, block.text) for block in plain_book(text).left_out]
+    assert reasons == [
+        ("credit", "Produced by Nobody"),
+        ("table of contents", "CONTENTS"),
+        ("picture", "[Illustration: a boat]"),
+    ]
+    page = plain_book("THE BOATS\n\nby Nobody\n\nChapter 1\n\nA b.\n")
+    assert [(block.reason, block.text) for block in page.left_out] == [
+        ("title page", "THE BOATS by Nobody")
+    ]
 
 
 def test_sentences_stay_in_their_paragraphs():
     text = "Chapter 1\n\nIt rained. Nadia ran\n\nhome. She slept\n\nChapter 2\n\nIt snowed."
     book = plain_book(text)
-    found = book_sentences(book)
-    sentences = ["It rained.", "Nadia ran", "home.", "She slept", "It snowed."]
-    assert [text[slice(*place.span)] for place in found] == sentences
-    assert [place[:2] for place in found] == [(0, 0), (0, 0), (0, 1), (0, 1), (1, 0)]
-    assert [place.span for place in book_sentences(book, "paragraphs")] == book.paragraphs
+    table = book_table(book)
+    spans = table.sentences.spans
+    assert table.sentences.texts == ["It rained.", "Nadia ran", "home.", "She slept", "It snowed."]
+    assert [text[slice(*span)] for span in spans] == table.sentences.texts
+    assert table.sentences.starts == [0, 2, 4] and table.chapters.inside == [(0, 1), (1, 2)]
+    assert book_table(book, "paragraphs").sentences.spans == book.paragraphs
     # A function splits paragraphs too, so that no heading becomes a sentence.
-    assert book_sentences(book, split_sentences) == found
+    assert book_table(book, split_sentences) == table
     story = Story.parse({"id": "boats", "text": book}, windows=[2, 3])
     assert (story.id, story.text, story.windows) == ("boats", text, ((0, 2), (2, 5)))
-    assert list(story.spans) == [place.span for place in found]
+    assert list(story.spans) == spans
     with pytest.raises(StoryError, match="the splitter lost text at character 11: 'It rained"):
-        book_sentences(book, lambda paragraph: [])
+        book_table(book, lambda paragraph: [])

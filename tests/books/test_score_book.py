@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, StoryEncoder, StoryError, score_book, score_stories
-from narrative_twins.salience.books.result import LEVELS, UnitScores
+from narrative_twins.books.table import LEVELS
 from narrative_twins.stories.story import Story
 
 from support.models import encoder_of, small
@@ -20,9 +20,10 @@ from support.tales import TALE, book_of, naive_scores, token_states
 EXACT = {"approximate": None}
 
 
-def assert_scores(units, states):
+def assert_scores(units, inside, states):
+    lo, hi = inside
     for name, expected in naive_scores(states).items():
-        assert UnitScores(units).scores[name] == pytest.approx(expected, abs=1e-5), name
+        assert units.scores[name][lo:hi] == pytest.approx(expected, abs=1e-5), name
 
 
 @pytest.mark.parametrize(("kind", "positions"), [("bert", 512), ("modernbert", 14)])
@@ -33,11 +34,12 @@ def test_chapters_and_scenes_equal_the_oracle(kind, positions):
     assert list(result.at("chapter").scores) == list(result.at("scene").scores) == list(OPERATIONS)
     chapters = []
     for chapter in result.chapters:
-        texts = [[leaf.text for leaf in scene.children] for scene in chapter.children]
+        ranges = result.scenes.inside[slice(*chapter.inside)]
+        texts = [result.sentences.texts[slice(*span)] for span in ranges]
         scenes = [token_states(model, tokenizer, text, positions - 2) for text in texts]
-        assert_scores(chapter.children, scenes)
+        assert_scores(result.scenes, chapter.inside, scenes)
         chapters.append(sum(scenes, []))
-    assert_scores(result.chapters, chapters)
+    assert_scores(result.chapters, (0, 3), chapters)
 
 
 @pytest.mark.parametrize(
@@ -47,11 +49,14 @@ def test_sentences_equal_those_of_score_stories_in_the_windows_of_scenes(options
     sea, mill = "Nadia ran. It rained on the mill.", "She swam alone."
     chapter = ["Chapter 1", *[sea] * 8, "***", *[mill] * 12]
     result = score_book(book_of(chapter), encoder, levels="sentence", **options)
-    for scene in result.units("scene"):
-        assert scene.windows == Story.parse([leaf.text for leaf in scene.children]).windows
     found = result.at("sentence")
-    assert len(result.units("scene")) == 2 and len(found.windows) == 4
-    story = {"sentences": [unit.text for unit in found.units], "windows": found.windows}
+    windows = [
+        (lo + first, lo + stop)
+        for lo, hi in result.scenes.inside
+        for first, stop in Story.parse(found.texts[lo:hi]).windows
+    ]
+    assert len(result.scenes) == 2 and len(windows) == 4 and found.windows == windows
+    story = {"sentences": found.texts, "windows": found.windows}
     (expected,) = score_stories([story], encoder, **options)
     assert found.scores == expected.scores and result.approximate == expected.approximate
 
@@ -91,8 +96,9 @@ def test_the_tree_has_every_sentence_once_in_order_and_no_heading(chapters):
         assert [unit.index for unit in units] == list(range(len(units)))
         assert all(a.span[1] <= b.span[0] for a, b in zip(units, units[1:], strict=False))
         assert np.isfinite([list(unit.scores.values()) for unit in units]).all()
-    for unit in [*result.chapters, *result.units("scene")]:
-        assert unit.children and unit.span == (unit.children[0].span[0], unit.children[-1].span[1])
+    for unit in [*result.chapters, *result.scenes]:
+        inside = result.units(LEVELS[LEVELS.index(unit.level) + 1])[slice(*unit.inside)]
+        assert inside and unit.span == (inside[0].span[0], inside[-1].span[1])
     for unit in result.units("sentence"):
         assert book.text[slice(*unit.span)] == unit.text
 

@@ -8,7 +8,7 @@ import pstats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins.stories.books.scenes import SCENE, divided_chapters, scene_spans
+from narrative_twins.books.table import SCENE, book_table, scene_spans
 
 from support.tales import book_of
 
@@ -18,12 +18,10 @@ def test_marked_breaks_begin_scenes():
         ["Chapter 1", "Nadia ran. It rained.", "***", "She slept.", "He woke."],
         ["Chapter 2", "It was over."],
     )
-    first, second = divided_chapters(book)
-    assert first.scenes == ((0, 2), (2, 4)) and second.scenes == ((0, 1),)
-    assert [book.text[slice(*sentence.span)] for sentence in first.sentences][:2] == [
-        "Nadia ran.",
-        "It rained.",
-    ]
+    table = book_table(book)
+    assert table.scenes.inside == [(0, 2), (2, 4), (4, 5)]
+    assert table.chapters.inside == [(0, 2), (2, 3)]
+    assert table.sentences.texts[:2] == ["Nadia ran.", "It rained."]
 
 
 def test_a_break_before_a_paragraph_without_sentences_begins_the_next_scene():
@@ -31,8 +29,8 @@ def test_a_break_before_a_paragraph_without_sentences_begins_the_next_scene():
         ["Chapter 1", "Nadia ran.", "***", "\u200b", "She slept.", "***", "\u200b"],
         ["Chapter 2", "\u200b"],
     )
-    (chapter,) = divided_chapters(book)
-    assert chapter.scenes == ((0, 1), (1, 2))
+    table = book_table(book)
+    assert len(table.chapters) == 1 and table.scenes.inside == [(0, 1), (1, 2)]
 
 
 def test_a_long_chapter_is_divided_where_the_words_change():

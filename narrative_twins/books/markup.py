@@ -1,0 +1,311 @@
+"""XML and HTML from strangers, and the blocks of an HTML document, of which EPUB files consist.
+
+Markup is parsed by `lxml`, and nothing else is opened for it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Mapping, Sequence
+from html.entities import html5
+from typing import Any
+
+from narrative_twins.books.blocks import CONTENTS, Block, Book, book_of_blocks, wrap_width
+
+MAX_ELEMENTS = 2_000_000
+"""Elements of a document. A long novel has some ten thousand in HTML, and some hundred thousand in
+Word."""
+MAX_ATTRIBUTES = 1_000
+"""Attributes of an element."""
+MAX_DEPTH = 256
+"""Elements in each other."""
+
+Labels = Mapping[str, Sequence[tuple[str, int]]]
+"""The entries of a table of contents, text and level, by the id of the element they lead to; by the
+empty string those for the document."""
+
+NOT_THE_STORY = frozenset(
+    """
+    toc landmarks page-list loi lot lov loa cover titlepage halftitlepage copyright-page colophon
+    imprint imprimatur index bibliography glossary other-credits footnote footnotes endnote endnotes
+    rearnote rearnotes noteref pagebreak backlink annoref
+    """.split()
+)
+"""Values of `epub:type`, and with `doc-` before them of `role`, of what is not the text of a
+story."""
+_SKIPPED_CLASSES = frozenset(
+    "pagenum pageno pagebreak page-number pg-boilerplate footnote footnotes fnanchor".split()
+)
+_SKIPPED_IDS = frozenset(["pg-header", "pg-footer"])
+_SKIPPED = frozenset(
+    """
+    script style template noscript svg math nav aside figcaption audio video iframe object button
+    select textarea rt rp del map canvas
+    """.split()
+)
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_BLOCKS = frozenset(
+    """
+    html head body p div section article main header footer blockquote ul ol li dl dt dd table
+    caption thead tbody tfoot tr figure pre address center fieldset form details summary hgroup
+    title hr h1 h2 h3 h4 h5 h6
+    """.split()
+)
+_CELLS = frozenset(["tr", "li", "dd", "dt"])
+_SPACES = re.compile(r"[ \t\n\r\f]+")
+_NOTE = re.compile(r"\s*[\[(]?(?:\d{1,4}|[*†‡§]{1,3})[\])]?\s*")
+_HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
+
+# The encoding that a file names. Other codecs of Python are not for files, and some are slow.
+_DECLARED = re.compile(
+    rb"<(?:\?xml|meta)\b[^>]{0,400}?(?:encoding|charset)\s*=\s*[\"']?\s*"
+    rb"((?:utf-?(?:8|16)|cp|windows|iso|latin|us-ascii|shift|euc|gb|big5|koi8|mac)[\w.:-]{0,30})",
+    re.IGNORECASE,
+)
+_HEAD = 1024  # bytes in which a page names its encoding
+_LATIN = re.compile(r"iso-?8859-1|latin-?1|us-ascii|windows-1252", re.IGNORECASE)
+_ENTITY = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)([^\s#&;<>]{1,32});")
+_XML_DECLARATION = re.compile(r"\A\s*<\?xml\s[^>]*>")
+# The beginning of a DOCTYPE with declarations of its own. Whatever is in its quotation marks before
+# them, it is refused rather than read.
+_DECLARATIONS = re.compile(r"<!ENTITY|<!DOCTYPE[^>]{0,1000}\[")
+
+_FRONT = re.compile(
+    r"\A---[ \t]*\r?\n(?P<fields>.*?)^(?:---|\.\.\.)[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE
+)
+_TITLE = re.compile(r"^title:[ \t]*(?P<mark>[\"']?)(?P<title>.*\S)(?P=mark)[ \t\r]*$", re.MULTILINE)
+
+
+def html_book(data: bytes) -> Book:
+    """The book in an HTML file, see `read_book`; raises a `ValueError` that says what is wrong with
+    it."""
+    document = html_blocks(data, {}, is_xml=False)
+    return book_of_blocks(document.blocks, document.title)
+
+
+def markdown_book(text: str) -> Book:
+    """The book in a Markdown text, see `read_book`; raises a `ValueError` if it has no
+    paragraphs."""
+    from markdown_it import MarkdownIt
+
+    front = _FRONT.match(text)
+    title = _TITLE.search(front["fields"]) if front else None
+    # Indented paragraphs of stories are no code. Tags within lines stay, as text.
+    parser = MarkdownIt("commonmark", {"breaks": True}).disable(["code", "html_inline"])
+    html = parser.render(text[front.end() :] if front else text)
+    width = wrap_width(map(len, text.splitlines(keepends=True)))
+    blocks = html_blocks(html.encode("utf-8"), {}, is_xml=False).blocks
+    return book_of_blocks(blocks, title["title"] if title else None, width)
+
+
+def parse_xml(data: bytes) -> Any:
+    """The root element of an XML document, without comments. Named entities of HTML are text; a
+    document that defines entities of its own is refused. Raises a `ValueError` if it is not
+    well-formed or not safe, or its encoding is unknown."""
+    from lxml import etree
+
+    try:
+        return _parsed_xml(_decoded(data), None)
+    except etree.XMLSyntaxError as error:
+        problem = " ".join(str(error).split())
+        raise ValueError(f"is not well-formed XML ({problem})") from None
+
+
+def html_blocks(data: bytes, labels: Labels, is_xml: bool) -> HtmlBlocks:
+    """The blocks of an HTML document, or of an XHTML document; one with errors is read as HTML.
+    `labels` are the entries of a table of contents that lead to it. Raises a `ValueError` if it
+    exceeds a limit or its encoding is unknown."""
+    from lxml import etree
+
+    text = _decoded(data)
+    if is_xml:
+        try:
+            return _parsed_xml(text, HtmlBlocks(labels))  # type: ignore[no-any-return]
+        except etree.XMLSyntaxError:
+            pass
+    target = HtmlBlocks(labels)
+    options = {"encoding": "utf-8", "no_network": True, "huge_tree": True}
+    parser = etree.HTMLParser(target=target, **options)
+    return etree.fromstring(text.encode("utf-8"), parser) if text else target.close()
+
+
+def _parsed_xml(text: str, target: Any) -> Any:
+    from lxml import etree
+
+    # Declared entities can be files and addresses, and grow without bounds.
+    if _DECLARATIONS.search(text):
+        raise ValueError(
+            "declares entities or the like in its DOCTYPE, which is not read; remove them"
+        )
+    text = _XML_DECLARATION.sub("", text, count=1)
+    text = _ENTITY.sub(lambda name: html5.get(f"{name[1]};", f"&amp;{name[1]};"), text)
+    settings = {"resolve_entities": False, "no_network": True}
+    settings |= {"remove_comments": True, "remove_pis": True}
+    return etree.fromstring(text.encode("utf-8"), etree.XMLParser(target=target, **settings))
+
+
+def _decoded(data: bytes) -> str:
+    """The text of an XML or HTML file, in UTF-8 if it is that, otherwise as the file says. Raises a
+    `ValueError` if it is neither or has too many elements."""
+    marks = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
+    declared = _DECLARED.search(data[:_HEAD])
+    names = ["utf-16" if data.startswith(marks) else "utf-8-sig"]
+    names += [declared[1].decode("ascii")] if declared else []
+    for name in names:
+        try:
+            # As browsers do: in files that claim Latin-1, quotation marks are as in Windows.
+            is_latin = _LATIN.fullmatch(name)
+            text = data.decode("cp1252", "replace") if is_latin else data.decode(name)
+        except (LookupError, UnicodeDecodeError):
+            continue
+        if text.count("<") - text.count("</") > MAX_ELEMENTS:
+            raise ValueError(f"has more than {MAX_ELEMENTS:,} elements; convert it to plain text")
+        return text
+    raise ValueError(f"is not in {' or '.join(names)}; convert it to UTF-8")
+
+
+class HtmlBlocks:
+    """The blocks of an HTML or XHTML document, whose elements and texts `lxml` passes on in order.
+    No tree is made, so time and memory are linear.
+
+    Args:
+        labels: the entries of a table of contents that lead to this document.
+
+    Attributes:
+        blocks: the blocks, in order.
+        title: the title of the document, if it has one.
+    """
+
+    def __init__(self, labels: Labels) -> None:
+        self.blocks: list[Block] = []
+        self.title: str | None = None
+        self._labels = dict(labels)
+        self._open: list[str] = []  # the names of the elements that are read
+        self._skipped = 0  # the elements that are not read, in each other
+        self._heading = 0  # the level of the open heading; it ends with any heading inside
+        # The open link within the book: its depth, and in the pieces its place if it may be a note.
+        self._link, self._note = -1, -1
+        # Of the open block: its text, whether it has any, its characters in links.
+        self._pieces: list[str] = []
+        self._has_text, self._linked = False, 0
+        self._add_labels("")
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Begin an element. Raises a `ValueError` at a limit."""
+        name = local_name(tag)
+        values = {local_name(key): value for key, value in attributes.items()}
+        if len(self._open) + self._skipped >= MAX_DEPTH or len(values) > MAX_ATTRIBUTES:
+            limits = f"{MAX_DEPTH} elements in each other, or {MAX_ATTRIBUTES:,} attributes of one"
+            raise ValueError(f"has more than {limits}; convert it to plain text")
+        if self._skipped or _is_skipped(name, values):
+            self._skipped += 1
+            return
+        if name in _BLOCKS:
+            self._flush()
+        self._add_labels(values.get("id") or values.get("name", ""))
+        if name == "hr":
+            self.blocks.append(Block("break"))
+        elif name == "br":
+            self._pieces.append("\n")
+        elif name in ("td", "th"):
+            self._pieces.append(" ")
+        elif name == "a" and self._link < 0:
+            if ":" not in values.get("href", ":").partition("#")[0]:
+                self._link = len(self._open)
+                is_in_text = self._has_text and not self._heading and not self._in_cell
+                self._note = len(self._pieces) if is_in_text else -1
+        self._heading = _HEADINGS.get(name, self._heading)
+        self._open.append(name)
+
+    def end(self, tag: str) -> None:
+        """End an element."""
+        if self._skipped:
+            self._skipped -= 1
+            return
+        name = local_name(tag)
+        if self._link == len(self._open) - 1:
+            # A number or a mark within a paragraph leads to a note.
+            words = "".join(self._pieces[self._note :])
+            if self._note >= 0 and _NOTE.fullmatch(words):
+                self._linked -= _letters(words)
+                del self._pieces[self._note :]
+            self._link = self._note = -1
+        if name in _BLOCKS:
+            self._flush(name)
+        self._heading = 0 if name in _HEADINGS else self._heading
+        self._open.pop()
+
+    def data(self, text: str) -> None:
+        """Add text."""
+        if not self._skipped:
+            self._pieces.append(text if "pre" in self._open else _SPACES.sub(" ", text))
+            self._has_text = self._has_text or not text.isspace()
+            self._linked += _letters(text) if self._link >= 0 else 0
+
+    def close(self) -> HtmlBlocks:
+        """End the document."""
+        self._flush()
+        return self
+
+    @property
+    def _in_cell(self) -> bool:
+        return not _CELLS.isdisjoint(self._open)
+
+    def _add_labels(self, key: str) -> None:
+        # A label within a paragraph can't be the heading of what follows.
+        if key in self._labels and not self._heading and not self._has_text:
+            for text, level in self._labels.pop(key):
+                self.blocks.append(Block("label", (text,), level))
+
+    def _flush(self, ended: str = "") -> None:
+        """End the block, at the end of the element `ended`."""
+        text, linked = "".join(self._pieces), self._linked
+        self._pieces, self._has_text, self._linked, self._note = [], False, 0, -1
+        lines = [_SPACES.sub(" ", line).strip() for line in text.split("\n")]
+        words = tuple(filter(None, lines))
+        if "title" in self._open:
+            self.title = self.title or " ".join(words) or None
+        elif words and self._heading:
+            self.blocks.append(Block("heading", words, self._heading))
+        elif linked and (linked >= sum(map(str.isalpha, text)) or self._in_cell):
+            self.blocks.append(Block("left out", words, reason=CONTENTS))
+        elif words:
+            # An empty line, of two line breaks, ends a paragraph.
+            for group in filter(None, "\n".join(lines).strip("\n").split("\n\n")):
+                self.blocks.append(Block("paragraph", tuple(filter(None, group.split("\n")))))
+        elif ended in _HEADINGS:
+            self.blocks.append(Block("break"))
+        elif ended == "p":
+            self.blocks.append(Block("blank"))
+
+
+def _is_skipped(name: str, values: Mapping[str, str]) -> bool:
+    kinds = set(values.get("type", "").lower().split())
+    roles = values.get("role", "").split()
+    kinds.update(role.removeprefix("doc-") for role in roles if role.startswith("doc-"))
+    classes = values.get("class", "").lower().split()
+    return (
+        name in _SKIPPED
+        or "hidden" in values
+        or values.get("id") in _SKIPPED_IDS
+        or bool(kinds & NOT_THE_STORY or _SKIPPED_CLASSES.intersection(classes))
+        or _HIDDEN.search(values.get("style", "")) is not None
+    )
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
+
+
+def local_name(name: str) -> str:
+    """A name of an element or attribute without its namespace, in lower case."""
+    return name.rpartition("}")[2].rpartition(":")[2].lower()
+
+
+def attribute(element: Any, name: str) -> str:
+    """An attribute by its name in lower case, in whichever namespace; empty if there is none."""
+    # The values of all attributes would be quadratic in their number.
+    keys = (key for key in element.keys() if local_name(key) == name)
+    value: str = element.get(next(keys, name), "")
+    return value

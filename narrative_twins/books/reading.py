@@ -1,0 +1,160 @@
+"""The formats of books, and how a file of one is read: as a book, or among files of stories."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from narrative_twins.books.blocks import Book
+from narrative_twins.books.docx import docx_book
+from narrative_twins.books.epub import epub_book
+from narrative_twins.books.markup import html_book, markdown_book
+from narrative_twins.books.plain import pdf_book, plain_book
+from narrative_twins.extras import check_extra
+from narrative_twins.stories.reading import (
+    ROWS,
+    STORY_SUFFIXES,
+    Document,
+    decode,
+    files_of,
+    read_stories,
+)
+from narrative_twins.stories.story import StoryError
+from narrative_twins.writing import STDIN, for_terminal
+
+MAX_FILE = 256_000_000
+"""Bytes of the largest file that is read as a book, with its pictures."""
+
+
+@dataclass(frozen=True)
+class BookFormat:
+    """A format of books. The command line, the readers of stories and the web page take all of
+    `BOOK_FORMATS`.
+
+    Attributes:
+        suffixes: of the names of files, in lower case.
+        read: from the content of a file to the book; raises a `ValueError` that says what is wrong.
+        extra: the extra of this package with the libraries that it needs.
+    """
+
+    suffixes: tuple[str, ...]
+    read: Callable[[bytes], Book]
+    extra: str | None = None
+
+
+BOOK_FORMATS = {
+    "text": BookFormat((".txt", ".text", ".fountain"), lambda data: plain_book(decode(data))),
+    "markdown": BookFormat((".md", ".markdown"), lambda data: markdown_book(decode(data)), "books"),
+    "html": BookFormat((".html", ".htm", ".xhtml"), html_book, "books"),
+    "epub": BookFormat((".epub",), epub_book, "books"),
+    "docx": BookFormat((".docx",), docx_book, "books"),
+    "pdf": BookFormat((".pdf",), pdf_book, "pdf"),
+}
+"""The registry of formats by name. Files of unknown suffixes are text."""
+
+
+def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
+    """Read a book from a file.
+
+    - Plain text in UTF-8: a paragraph is the lines up to a blank line, or each line if most are
+      longer than `plain.WRAPPED`. Headings are found by `find_headings`. The header and the licence
+      of Project Gutenberg are left out.
+    - HTML, and Markdown as the HTML it is converted to: `h1` to `h6` are headings. Navigation,
+      asides, notes, captions, page numbers, hidden elements and paragraphs of links are left out.
+    - EPUB 2 and 3: the documents in reading order. A chapter without a heading has the one in the
+      table of contents. Documents that are not linear or, as the book declares, not of the story
+      are left out; documents with errors are read as HTML.
+    - Word (docx): paragraphs with an outline level, such as in the styles `Heading 1` to
+      `Heading 9`, are headings. Notes, comments, deleted text and text boxes are left out.
+    - PDF: its text, as plain text.
+    - Breaks between scenes are lines of marks (`* * *`, `#`, `---`) and `<hr>`, and in text more
+      blank lines, in other formats an empty paragraph, if these are rare.
+
+    Nothing but the file is opened, and nothing is unpacked to disk. Limits are `MAX_FILE`, and
+    those of the modules `archive`, `markup` and `plain`.
+
+    Args:
+        path: the file.
+        input_format: a name in `BOOK_FORMATS`; `"auto"` selects it by suffix, text if that is
+            unknown.
+
+    Raises:
+        StoryError: the file can't be read, or has no text; the message names it and says what to
+            do.
+    """
+    name = os.fspath(path)
+    try:
+        with open(name, "rb") as file:
+            data = file.read(MAX_FILE + 1)
+        return book_of(name, data, input_format)
+    except OSError as error:
+        problem = f"can't be read ({error.strerror}); check the name"
+        raise StoryError(f"{for_terminal(name)}: {problem}") from None
+    except ValueError as error:
+        raise StoryError(f"{for_terminal(name)}: {error}") from error
+
+
+def book_of(name: str, data: bytes, input_format: str = "auto") -> Book:
+    """The book in the content of a file called `name`, see `read_book`; raises a `ValueError` that
+    does not name the file."""
+    if input_format == "auto":
+        input_format = book_format(name)
+    if input_format not in BOOK_FORMATS:
+        names = ", ".join(BOOK_FORMATS)
+        raise ValueError(f"is no book but {input_format!r}; use one of the formats {names}")
+    if len(data) > MAX_FILE:
+        raise ValueError(f"has more than {MAX_FILE:,} bytes; divide it into volumes")
+    form = BOOK_FORMATS[input_format]
+    try:
+        return form.read(data)
+    except ImportError as missing:
+        problem = missing
+        try:
+            check_extra(form.extra or "books")
+        except ImportError as error:  # says what to install
+            problem = error
+        raise ValueError(f"is {input_format}: {problem}; or convert it to plain text") from None
+
+
+def book_format(name: str) -> str:
+    """The format of a file by its suffix: a name in `BOOK_FORMATS`, or a format of rows."""
+    suffix = os.path.splitext(name)[1].lower()
+    formats = {key: form.suffixes for key, form in BOOK_FORMATS.items()} | ROWS
+    return next((key for key, suffixes in formats.items() if suffix in suffixes), "text")
+
+
+def story_suffixes() -> tuple[str, ...]:
+    """The suffixes of the files that are read of a folder of stories and books: not of pages, which
+    may be an earlier output of this package."""
+    books = {suffix for form in BOOK_FORMATS.values() for suffix in form.suffixes}
+    return (*STORY_SUFFIXES, *(books - set(BOOK_FORMATS["html"].suffixes)))
+
+
+def read_story_files(
+    paths: Iterable[str],
+    input_format: str = "auto",
+    named: bool | None = None,
+    column: str | None = None,
+) -> Iterator[Document]:
+    """Read the stories of some files as `read_stories` does, and each book in HTML, EPUB, Word
+    (docx) or PDF as a story. Text and Markdown are not searched for chapters. The arguments are
+    those of `read_stories`; the format may also be the name of one of books."""
+    paths = files_of(paths, story_suffixes())
+    named = len(paths) > 1 if named is None else named
+    for path in paths:
+        form = book_format(path) if input_format == "auto" else input_format
+        if form not in BOOK_FORMATS or form in ("text", "markdown"):
+            yield from read_stories([path], input_format, named, column)
+            continue
+        name = "standard input" if path == STDIN else for_terminal(path)
+        try:
+            with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
+                book = book_of(name, file.read(MAX_FILE + 1), form)
+            yield Document(name, {"id": name, "text": book} if named else book)
+        except OSError as error:
+            yield Document(name, None, f"can't be read ({error.strerror}); check the name")
+        except ValueError as error:
+            yield Document(name, None, str(error))

@@ -1,0 +1,381 @@
+"""The salience of a book: ranks, an extract, plain data, a table of pandas and plots."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from narrative_twins.books.table import LEVELS, BookTable, Level, Unit, Units
+from narrative_twins.plots.shades import shaded_cell
+from narrative_twins.plots.style import PAGE, one_line, shortened
+from narrative_twins.salience.operations import comparisons
+from narrative_twins.salience.result import (
+    counted,
+    described,
+    extract_length,
+    precision,
+    saved_scores,
+)
+from narrative_twins.stories.reading import MAX_DOCUMENT
+from narrative_twins.stories.sentences import Span
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+DEFAULT_SHARE = 1 / 10
+"""The share of the sentences that is in an extract by default."""
+_WRONG = "this is not a result of score_book"
+_MARKS = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
+_LIST = re.compile(r"^(\d+(?=[.)])|(?=[-+=]))")
+
+
+@dataclass(frozen=True)
+class BookExtract:
+    """Salient sentences of a book in story order, from `BookSalience.extract`. `print` shows them
+    as text.
+
+    Attributes:
+        title: the title of the book, if it is known.
+        chapters: the chapters that have a sentence in the extract, each with its sentences.
+    """
+
+    title: str | None
+    chapters: tuple[tuple[Unit, tuple[Unit, ...]], ...]
+
+    def __len__(self) -> int:
+        return sum(len(sentences) for _, sentences in self.chapters)
+
+    def __iter__(self) -> Iterator[Unit]:
+        return (sentence for _, sentences in self.chapters for sentence in sentences)
+
+    def __str__(self) -> str:
+        """The extract as text: chapters with their headings, one sentence per line."""
+        parts = [[one_line(self.title)]] if self.title else []
+        for chapter, sentences in self.chapters:
+            heading = [one_line(chapter.text), ""] if chapter.text else []
+            parts.append([*heading, *(one_line(sentence.text) for sentence in sentences)])
+        return "\n\n".join("\n".join(lines) for lines in parts)
+
+    def to_markdown(self) -> str:
+        """The extract as Markdown: headings, and a paragraph per sentence."""
+        parts = [f"# {_markdown(self.title)}"] if self.title else []
+        for chapter, sentences in self.chapters:
+            parts += [f"## {_markdown(chapter.text)}"] if chapter.text else []
+            parts += [_markdown(sentence.text) for sentence in sentences]
+        return "\n\n".join(parts) + "\n"
+
+
+def _markdown(text: str) -> str:
+    """Text on one line in which no character is markup."""
+    return _LIST.sub(r"\1\\", _MARKS.sub(r"\\\1", one_line(text)))
+
+
+def spread(
+    windows: Iterable[Span], lengths: Sequence[int], salience: Sequence[float], budget: int
+) -> set[int]:
+    """The indices of the sentences of an extract, by their salience, spread over the book.
+
+    At the end of each window, the share of the budget that may be used is the share of the book
+    that has been passed. Windows that have no room for a sentence are joined to those after them,
+    so that any sentence of a stretch can be selected.
+    """
+    total = sum(lengths)
+    budget = min(budget, total)
+    selected: set[int] = set()
+    start = passed = used = 0
+    shortest = total  # sentence of the stretch
+    for lo, stop in windows:
+        passed += sum(lengths[lo:stop])
+        room = budget * passed // total - used
+        shortest = min([shortest, *filter(None, lengths[lo:stop])])
+        if room < shortest:
+            continue  # without sorting a stretch that grows again and again
+        for i in sorted(range(start, stop), key=lambda i: -salience[i]):
+            if 0 < lengths[i] <= room:
+                selected.add(i)
+                room -= lengths[i]
+                used += lengths[i]
+        start, shortest = stop, total
+    return selected
+
+
+@dataclass
+class BookSalience(BookTable):
+    """The salience of the units of a book. Made by `score_book`.
+
+    Attributes:
+        title, chapters, scenes, sentences: see `BookTable`; no sentences if they were not scored.
+        levels: the levels that were scored, from the highest.
+        context_tokens: how many tokens the encoder reads at once, special tokens included; None if
+            it is unknown.
+        approximate: the approximation of the scores of sentences; None if they are exact.
+        dtype: the precision in which the encoder was run, for example `"float32"`; None if it is
+            unknown.
+    """
+
+    levels: tuple[Level, ...] = ()
+    context_tokens: int | None = None
+    approximate: str | None = None
+    dtype: str | None = None
+
+    def __repr__(self) -> str:
+        best = shortened(self.top(1, self.levels[0])[0].name, 40)
+        name = shortened(self.name, 60)
+        return f"<BookSalience {name}: {self.extent}; most salient {self.levels[0]}: {best}>"
+
+    def _repr_html_(self) -> str:
+        """The units of the highest level in a notebook, shaded."""
+        units, name = self.at(self.levels[0]), self.shading[self.levels[0]]
+        return shaded_cell(
+            [unit.name for unit in units],
+            units.shaded(name),
+            [described(unit.scores, self.dtype) for unit in units],
+            title=f"{self.name}: {self.extent}",
+            notes=self.footer,
+            paragraphs=range(len(units)),
+        )
+
+    @property
+    def shading(self) -> dict[Level, str]:
+        """The operation that shades each level: the primary one."""
+        return {level: self.at(level).primary_operation for level in self.levels}
+
+    @property
+    def name(self) -> str:
+        """The title on one line, otherwise "book"."""
+        return one_line(self.title or "") or "book"
+
+    @property
+    def extent(self) -> str:
+        """The numbers of units as text."""
+        return counted({level: len(self.units(level)) for level in LEVELS})
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes to show with the scores, one sentence each."""
+        notes = []
+        if above := [f"{level}s" for level in self.levels if level != "sentence"]:
+            notes.append(f"The scores of {' and '.join(above)} are from one pass over the book.")
+        if "sentence" in self.levels and self.context_tokens is not None:
+            notes.append(
+                f"Sentences are read with up to {self.context_tokens:,} tokens of their chapter."
+            )
+        if self.approximate is not None:
+            notes.append(f"The scores of sentences are approximate ({self.approximate}).")
+        names = (name for level in self.levels for name in self.at(level).scores)
+        return notes + comparisons(dict.fromkeys(names))
+
+    @property
+    def footer(self) -> list[str]:
+        """What shades mean, the notes and the dtype, one sentence each, to show with the
+        contents."""
+        names = " and ".join(dict.fromkeys(self.shading.values()))
+        legend = (
+            f"Shaded by {names}: chapters within the book, scenes within a chapter, sentences"
+            " within a scene."
+        )
+        return [legend, *self.notes, *precision(self.dtype)]
+
+    def at(self, level: Level) -> Units:
+        """The units of a level, with `scores_of`, `rank` and `compared` as `StorySalience` has
+        them; scenes are compared within their chapter and sentences within their window. Raises
+        `ValueError` if the level was not scored."""
+        if not self.units(level).scores:
+            raise ValueError(
+                f"level {level!r} was not scored; choose from {', '.join(self.levels)}"
+            )
+        return self.units(level)
+
+    def top(self, k: int, level: Level | None = None, operation: str | None = None) -> list[Unit]:
+        """The k most salient units of a level, by default the lowest that was scored; most salient
+        first, ties in the order of the book."""
+        units = self.at(level or self.levels[-1])
+        return [units[i] for i in units.highest(k, operation)]
+
+    def extract(
+        self,
+        k: int | None = None,
+        operation: str | None = None,
+        *,
+        share: float | None = None,
+        words: int | None = None,
+    ) -> BookExtract:
+        """The salient sentences of all parts of the book in story order, under the headings of
+        their chapters.
+
+        The length is spread over the book: each stretch of it has its part, and within that the
+        most salient sentences are selected.
+
+        Args:
+            k: how many sentences.
+            operation: default the primary operation.
+            share: in place of `k`, a share of the sentences: a number above 0, up to 1; at least
+                one sentence. Default, if no length is set, a tenth.
+            words: in place of `k`, the maximum number of words.
+
+        Raises:
+            ValueError: sentences or the operation were not scored, several lengths are set, or one
+                is out of range.
+        """
+        sentences = self.at("sentence")
+        lengths = [1] * len(sentences)
+        if words is None:
+            budget = extract_length(len(lengths), k, share, DEFAULT_SHARE)
+        elif k is None and share is None:
+            budget, lengths = words, [len(text.split()) for text in sentences.texts]
+        else:
+            raise ValueError("choose a number of sentences, a share or a number of words")
+        if budget < 1:
+            raise ValueError(f"an extract has at least 1 sentence or word, not {budget}")
+        selected = spread(sentences.windows, lengths, sentences.compared(operation), budget)
+        if not selected:
+            raise ValueError(f"no part of the book has a sentence of {words} words; allow more")
+        chapters = []
+        for chapter in self.chapters:
+            inside = [i for i in range(*self.sentences_of(chapter)) if i in selected]
+            if inside:
+                chapters.append((chapter, tuple(sentences[i] for i in inside)))
+        return BookExtract(self.title, tuple(chapters))
+
+    def json(self) -> dict[str, Any]:
+        """Plain data: title, levels, context_tokens, approximate, dtype, the scores of chapters,
+        and the chapters with the sentences, spans, windows and scores of their scenes."""
+        return self.book_row() | {"chapters": [self.row(chapter) for chapter in self.chapters]}
+
+    def book_row(self) -> dict[str, Any]:
+        """The part of `json` that is about the book as a whole."""
+        return {
+            "title": self.title,
+            "levels": list(self.levels),
+            "context_tokens": self.context_tokens,
+            "approximate": self.approximate,
+            "dtype": self.dtype,
+            "scores of chapters": self.chapters.scores,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> BookSalience:
+        """A result from plain data: the inverse of `json`. Raises `ValueError` if the data are no
+        result."""
+        result, what = cls(None), ""
+        try:
+            result.title, names = data["title"], data["levels"]
+            result.levels = tuple(level for level in LEVELS if level in names)
+            result.context_tokens, result.approximate = data["context_tokens"], data["approximate"]
+            result.dtype = data.get("dtype")  # results that were saved without one have none
+            for number, row in enumerate(data["chapters"], start=1):
+                what = f"chapter {number}: "
+                result.add(row)
+                result.add_scores(row)
+            what = ""
+            scores = saved_scores(data["scores of chapters"], len(result.chapters))
+            result.chapters.scores = scores
+        except (KeyError, TypeError, ValueError) as error:
+            problem = error if type(error) is ValueError else f"it has no valid {error}"
+            raise ValueError(f"{_WRONG}: {what}{problem}") from None
+        tables = [result.units(level) for level in LEVELS]
+        is_complete = all(len(each) == len(t) for t in tables for each in t.scores.values())
+        scored = [bool(result.units(level).scores) for level in result.levels]
+        if not scored or not all(scored) or not is_complete:
+            raise ValueError(f"{_WRONG}: it has no scores of one of its 'levels'")
+        return result
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A table with a row per unit of the levels that were scored, level by level: its level,
+        the numbers of its chapter and scene (counted from 0 in the book), its index in the level,
+        start, end, text or heading, and each operation."""
+        import pandas
+
+        def outer(units: Units) -> list[int]:
+            return [at for at, span in enumerate(units.inside) for _ in range(*span)]
+
+        chapters, scenes = outer(self.chapters), outer(self.scenes)
+        places: dict[str, list[tuple[int, int | None]]] = {
+            "chapter": [(at, None) for at in range(len(self.chapters))],
+            "scene": [(chapter, scene) for scene, chapter in enumerate(chapters)],
+            "sentence": [(chapters[scene], scene) for scene in scenes],
+        }
+        columns = ["level", "chapter", "scene", "index", "start", "end", "text"]
+        rows = [
+            dict(zip(columns, (level, *place, unit.index, *unit.span, unit.text), strict=True))
+            | dict(unit.scores)
+            for level in self.levels
+            for place, unit in zip(places[level], self.at(level), strict=True)
+        ]
+        return pandas.DataFrame(rows).astype({"scene": "Int64"})
+
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        level: Level | None = None,
+        operations: Iterable[str] | None = None,
+        *,
+        top: int = 3,
+        width: float = PAGE,
+        bare: bool = False,
+    ) -> Figure:
+        """Plot the scores of a level in the order of the book, one panel per operation; lines are
+        interrupted where scores are not compared: between chapters for scenes, between windows for
+        sentences.
+
+        Args:
+            path: also save the figure in this `.png` or `.svg` file.
+            level: default the highest that was scored.
+            operations: the operations to show; default all of this level.
+            top, width, bare: as for `StorySalience.plot`, which has the errors.
+        """
+        level = level or self.levels[0]
+        units = self.at(level)
+        title, names = f"{self.name}: {level}s", [unit.name for unit in units]
+        appearance: dict[str, Any] = {"top": top, "width": width, "bare": bare, "unit": level}
+        return units.figure(path, operations, names, title=title, notes=self.notes, **appearance)
+
+
+def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
+    """Read the saved salience of a book.
+
+    Args:
+        path: a file that `narrative-twins book` wrote as JSON or JSON Lines, or
+            `BookSalience.json` as JSON.
+
+    Raises:
+        ValueError: the file can't be read, has no such result, or it is not complete.
+    """
+    name = os.fspath(path)
+    try:
+        *chapters, book = [json.loads(line) for line in _lines(name)] or [{}]
+        if "levels" not in book:
+            raise ValueError("the result of the book is not complete; resume the run by --resume")
+        return BookSalience.from_dict({"chapters": chapters} | book)
+    except OSError as error:
+        raise ValueError(f"{name}: can't be read ({error.strerror}); check the name") from None
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def is_book_salience(path: str | os.PathLike[str]) -> bool:
+    """Whether a file has the saved salience of a book, by the keys of its first line; False if it
+    can't be read."""
+    try:
+        data = json.loads(next(_lines(path), ""))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(data, Mapping) and ("chapters" in data or "scenes" in data)
+
+
+def _lines(path: str | os.PathLike[str]) -> Iterator[str]:
+    """The lines of a file that are not blank. Raises `ValueError` for one that is longer than a
+    JSON document may be or no JSON object."""
+    with open(path, encoding="utf-8") as file:
+        while line := file.readline(MAX_DOCUMENT + 1):
+            if len(line) > MAX_DOCUMENT or (line.strip() and not line.lstrip().startswith("{")):
+                raise ValueError(
+                    f"a line is not a JSON object of at most {MAX_DOCUMENT:,} characters"
+                )
+            if line.strip():
+                yield line

@@ -1,0 +1,220 @@
+"""Scoring of books: sentences by the engine for stories, scenes and chapters from one pass over the
+book.
+
+At the levels above sentences each scene is read once and alone, in several passes if it exceeds the
+context, and all that is kept of it are the sum of its token states and their number. The vector of
+any set of scenes or chapters is the mean over their tokens, so each operation with a one-pass form
+follows without another pass, and memory does not grow with the length of the book.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from narrative_twins.books.blocks import Book
+from narrative_twins.books.result import BookSalience
+from narrative_twins.books.table import LEVELS, BookTable, Level, Unit, book_table, within
+from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.salience.engine import check_pooling, loaded_encoder, score_stories
+from narrative_twins.salience.operations import EXACTLY, Operation, resolve_operations
+from narrative_twins.salience.options import FAST, ScoringOptions
+from narrative_twins.salience.plans import check_finite, checked_scores, pooled_sums
+from narrative_twins.salience.progress import Progress
+from narrative_twins.stories.story import Story, StoryError
+
+_VECTOR = "sum of states"
+"""The key of the sum of the token states in the row of a chapter, from which the scores of chapters
+are computed when all are read."""
+
+
+def score_book(
+    book: Book | BookTable | str | os.PathLike[str],
+    encoder: StoryEncoder | str | Path | None = None,
+    *,
+    levels: Level | Iterable[Level] = LEVELS,
+    **options: Any,
+) -> BookSalience:
+    """Score the chapters of a book, the scenes of each chapter, and the sentences of each scene.
+
+    Sentences are scored as by `score_stories`, each chapter as a story: their windows are the
+    automatic ones within each scene, and are read with as much of the chapter around them as fits
+    the encoder. Chapters and scenes are scored by the same operations from one pass over the book.
+
+    Args:
+        book: a book, its `book_table`, or a file for `read_book`.
+        encoder: a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
+        levels: one or several of `"chapter"`, `"scene"` and `"sentence"`.
+        options: fields of `ScoringOptions`: operations, approximate, max_shifts, splitter and
+            progress (in sentences). `approximate` and `max_shifts` are for sentences, which are
+            scored in one pass by default (`FAST`): `approximate=None` scores them exactly.
+
+    Raises:
+        ValueError: an argument is invalid, or a level has no operation; raised before anything is
+            scored.
+        StoryError: the file can't be read, or a chapter can't be scored.
+
+    Example:
+        ```python
+        from narrative_twins import score_book
+
+        with open("book.txt", "w") as file:
+            file.write("Chapter 1\\n\\nNadia ran.\\n\\nChapter 2\\n\\nThe mill burned down.")
+        assert [chapter.text for chapter in score_book("book.txt").top(2, "chapter")]
+        ```
+    """
+    scorer = BookScorer.of(encoder, levels, **options)
+    if not isinstance(book, BookTable):
+        book = book_table(book, options.get("splitter"))
+    return scorer.score(book)
+
+
+@dataclass(frozen=True)
+class BookScorer:
+    """What to score books with, see `score_book`.
+
+    Attributes:
+        encoder: the encoder.
+        operations: the operations by level, for the levels that are scored.
+        options: the options of scoring.
+    """
+
+    encoder: StoryEncoder
+    operations: dict[Level, list[Operation]]
+    options: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls, encoder: StoryEncoder | str | Path | None, levels: str | Iterable[str], **options: Any
+    ) -> BookScorer:
+        """A scorer with the arguments of `score_book`, which are checked before an encoder is
+        loaded."""
+        options = {**FAST, **options}
+        by_level = level_operations(levels, options)
+        encoder = loaded_encoder(encoder)
+        if encoder.pooling != "mean" and set(by_level) != {"sentence"}:
+            raise ValueError(
+                f"chapters and scenes need mean pooling; choose levels='sentence', and {EXACTLY}"
+            )
+        check_pooling(encoder, ScoringOptions(**options | {"operations": None}))
+        return cls(encoder, by_level, options)
+
+    def result(self, table: BookTable) -> BookSalience:
+        """The result for a book, without scores so far."""
+        with_sentences = "sentence" in self.operations
+        note = ScoringOptions(**self.options).approximation if with_sentences else None
+        about = self.encoder.context_tokens, note, self.encoder.dtype_name
+        table = table if with_sentences else table.without_sentences()
+        units = table.chapters, table.scenes, table.sentences
+        return BookSalience(table.title, *units, tuple(self.operations), *about)
+
+    def score(self, table: BookTable) -> BookSalience:
+        """The result for a book, with all scores."""
+        result = self.result(table)
+        for _ in self.rows(table, result):
+            pass
+        return result
+
+    def rows(
+        self, table: BookTable, result: BookSalience, done: Sequence[Mapping[str, Any]] = ()
+    ) -> Iterator[dict[str, Any]]:
+        """Score a book: add the scores to its result, and yield each chapter as plain data as soon
+        as its parts are scored; not those of `done`, which were scored before."""
+        sums = []
+        scored = table.sentences_of(table.chapters[len(done) - 1])[1] if done else 0
+        total, wanted = len(table.sentences), self.options.get("progress", False)
+        with closing(Progress(wanted, "sentences", total, scored)) as bar:
+            for row in done:
+                result.add_scores(row)
+                sums.append(np.array(row[_VECTOR]))
+            for chapter in table.chapters[len(done) :]:
+                try:
+                    sums.append(self._score(table, result, chapter, bar))
+                except StoryError as error:
+                    raise StoryError(f"{chapter.name}: {error.problem}") from error
+                row = result.row(result.chapters[chapter.index])
+                yield row | {_VECTOR: sums[-1].tolist()}
+                bar.reach(float(table.sentences_of(chapter)[1]))
+        result.chapters.scores = self._above("chapter", np.array(sums))
+
+    def _score(
+        self, table: BookTable, result: BookSalience, chapter: Unit, bar: Progress
+    ) -> NDArray[np.float64]:
+        """Add the scores of the scenes and sentences of a chapter to the result; the sum of the
+        token states of the chapter."""
+        (lo, hi), start = table.sentences_of(chapter), bar.done
+        scenes = table.scenes.inside[slice(*chapter.inside)]
+        with_sentences = "sentence" in self.operations
+        sums = np.zeros((len(scenes), 0))
+        if set(self.operations) != {"sentence"}:
+            # Where sentences are scored, too, they are nearly all of the work.
+            share = 0 if with_sentences else hi - lo
+            variants = []
+            for first, stop in scenes:
+                tokens = self.encoder.tokenize(table.sentences.texts[first:stop])
+                variants.append(tokens.chunks(tuple(range(stop - first)), (0, stop - first)))
+            vectors = self.encoder.encode(variants, lambda part: bar.add(part * share))
+            check_finite(vectors)
+            sums = pooled_sums(variants, vectors)
+            result.scenes.add_scores(self._above("scene", sums), len(scenes))
+        if with_sentences:
+            windows = [
+                (first - lo, stop - lo)
+                for first, stop in within(table.sentences.windows, (lo,), (hi,))
+            ]
+            story = Story.parse({"sentences": table.sentences.texts[lo:hi], "windows": windows})
+            if self.options.get("approximate") is None:
+                bar.compare(self.encoder, self.operations["sentence"], story)
+            options: Any = self.options | {
+                "operations": self.operations["sentence"],
+                "on_truncation": "ignore",
+                "progress": lambda part: bar.reach(start + part * (hi - lo)),
+            }
+            (scored,) = score_stories([story], self.encoder, **options)
+            result.sentences.add_scores(scored.scores, hi - lo)
+        total: NDArray[np.float64] = sums.sum(axis=0)
+        return total
+
+    def _above(self, level: Level, sums: NDArray[np.float64]) -> dict[str, list[float]]:
+        """The scores of chapters or scenes within the next larger unit, from the sums of their
+        token states."""
+        rest = np.zeros(sums.shape[1])
+        return {
+            operation.name: checked_scores(
+                operation, operation.one_pass(sums, rest), len(sums)
+            ).tolist()
+            for operation in self.operations.get(level, ())
+        }
+
+
+def level_operations(
+    levels: str | Iterable[str], options: Mapping[str, Any]
+) -> dict[Level, list[Operation]]:
+    """The operations of each level, from the highest. Raises a `ValueError` if a level is unknown
+    or would have no operation, or if an option is invalid."""
+    names = {levels} if isinstance(levels, str) else set(levels)
+    if not names or not names <= set(LEVELS):
+        unknown = ", ".join(sorted(names.difference(LEVELS))) or "no level"
+        raise ValueError(f"{unknown}: choose levels from {', '.join(LEVELS)}")
+    all_operations = resolve_operations(options.get("operations"))
+    if "sentence" not in names:
+        options = {**options, "approximate": None}
+    if options.get("operations") is not None:
+        options = {**options, "operations": all_operations}
+    sentences = ScoringOptions(**options).operations
+    above = [operation for operation in all_operations if operation.has_one_pass]
+    if not above and names != {"sentence"}:
+        raise ValueError(
+            f"{', '.join(operation.name for operation in all_operations)} has no one-pass form, by"
+            " which chapters and scenes are scored; choose another operation, or levels='sentence'"
+        )
+    return {
+        level: sentences if level == "sentence" else above for level in LEVELS if level in names
+    }

@@ -1,0 +1,305 @@
+"""A book as flat tables of chapters, scenes and sentences: chapters are ranges of scenes, scenes
+are ranges of sentences, and each operation is a column of scores."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias, get_args
+
+from narrative_twins.books.blocks import Book
+from narrative_twins.books.reading import read_book
+from narrative_twins.salience.result import Scored, saved_scores
+from narrative_twins.stories.sentences import Span, Splitter
+from narrative_twins.stories.story import partition, sentence_spans
+
+Level: TypeAlias = Literal["chapter", "scene", "sentence"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+SCENE = 60
+"""Sentences of a scene, about, where a text without marked breaks is divided; twice as many are
+still one scene."""
+BLOCK = 20
+"""Sentences before and after a place whose words are compared."""
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A chapter, a scene or a sentence of a book: a row of a table.
+
+    Attributes:
+        level: which of these it is.
+        index: its index among all units of this level, counted from 0.
+        span: its characters in the text of the book; those of a chapter begin after the heading.
+        text: the text of a sentence; the heading of a chapter on one line; empty without one, and
+            for scenes.
+        scores: by operation; of a chapter within the book, of a scene within its chapter, of a
+            sentence within its window. Empty if the level was not scored.
+        inside: the half-open range of the scenes of a chapter, or of the sentences of a scene.
+    """
+
+    level: Level
+    index: int
+    span: Span
+    text: str
+    scores: Mapping[str, float]
+    inside: Span
+
+    @property
+    def name(self) -> str:
+        """The heading of a chapter or the text of a sentence; otherwise the level and the number,
+        as `scene 3`."""
+        return self.text or f"{self.level} {self.index + 1}"
+
+
+@dataclass
+class Units(Scored, Sequence[Unit]):
+    """The units of a level in order, by columns; as a sequence, each is a `Unit`.
+
+    Attributes:
+        level: the level.
+        spans, texts, inside: see `Unit`.
+        scores: by operation, one number per unit; empty if the level was not scored.
+        windows: half-open ranges of units that are scored by themselves: all chapters, the scenes
+            of a chapter, the windows of sentences.
+        starts: the indices of the sentences that begin a paragraph.
+    """
+
+    level: Level
+    spans: list[Span] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    inside: list[Span] = field(default_factory=list)
+    scores: dict[str, list[float]] = field(default_factory=dict)
+    windows: list[Span] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        scores = {name: values[index] for name, values in self.scores.items()}
+        row = self.spans[index], self.texts[index], scores, self.inside[index]
+        return Unit(self.level, range(len(self))[index], *row)
+
+    def add(
+        self, texts: Sequence[str], spans: Any, windows: Any, inside: Sequence[Span] = ()
+    ) -> None:
+        """Add units without scores. Raises a `ValueError` if the windows do not partition them."""
+        first = len(self)
+        if [i for lo, hi in windows for i in range(lo, hi)] != list(range(len(texts))):
+            raise ValueError("the windows do not partition the sentences")
+        self.spans += [(lo, hi) for (lo, hi), _ in zip(spans, texts, strict=True)]
+        self.texts += texts
+        self.inside += inside or [(0, 0)] * len(texts)
+        self.windows += [(first + lo, first + hi) for lo, hi in windows]
+
+    def add_scores(self, scores: Any, count: int) -> None:
+        """Add the scores of the next `count` units. Raises a `ValueError` if they are invalid."""
+        for name, values in saved_scores(scores, count).items():
+            self.scores.setdefault(name, []).extend(values)
+
+
+@dataclass
+class BookTable:
+    """The units of a book, made by `book_table`.
+
+    Attributes:
+        title: the title of the book, if it is known.
+        chapters, scenes, sentences: the units of each level.
+    """
+
+    title: str | None
+    chapters: Units = field(default_factory=lambda: Units("chapter"), repr=False)
+    scenes: Units = field(default_factory=lambda: Units("scene"), repr=False)
+    sentences: Units = field(default_factory=lambda: Units("sentence"), repr=False)
+
+    def units(self, level: Level) -> Units:
+        """All units of a level."""
+        if level not in LEVELS:
+            raise ValueError(f"level {level!r} is unknown; choose from {', '.join(LEVELS)}")
+        return (self.chapters, self.scenes, self.sentences)[LEVELS.index(level)]
+
+    def without_sentences(self) -> BookTable:
+        """The chapters and scenes alone, as when sentences are not scored."""
+        count, scenes = len(self.scenes), self.scenes
+        alone = Units("scene", scenes.spans, scenes.texts, [(0, 0)] * count, windows=scenes.windows)
+        return BookTable(self.title, self.chapters, alone)
+
+    def sentences_of(self, chapter: Unit) -> Span:
+        """The range of the sentences of a chapter."""
+        lo, hi = chapter.inside
+        return self.scenes.inside[lo][0], self.scenes.inside[hi - 1][1]
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add a chapter without scores from plain data, see `row`. Raises `KeyError`, `TypeError`
+        or `ValueError` if they are invalid."""
+        ranges = []
+        for scene in row["scenes"]:
+            first = len(self.sentences)
+            self.sentences.add(scene["sentences"], scene["spans"], scene["windows"])
+            self.sentences.starts += [first + start for start in scene["paragraphs"]]
+            ranges.append((first, len(self.sentences)) if scene["sentences"] else (0, 0))
+        first, count = len(self.scenes), len(ranges)
+        self.scenes.add([""] * count, [s["span"] for s in row["scenes"]], [(0, count)], ranges)
+        self.chapters.add([row["heading"] or ""], [row["span"]], [(0, 1)], [(first, first + count)])
+        self.chapters.windows = [(0, len(self.chapters))]
+
+    def add_scores(self, row: Mapping[str, Any]) -> None:
+        """Add the scores of the scenes and the sentences of the next chapter, see `row`."""
+        for scene in row["scenes"]:
+            self.sentences.add_scores(scene["scores"], len(scene["sentences"]))
+        self.scenes.add_scores(row["scores of scenes"], len(row["scenes"]))
+
+    def row(self, chapter: Unit) -> dict[str, Any]:
+        """A chapter as plain data, for JSON: its heading, span and scenes, with the scores of these
+        and of their sentences, but without its own, which need all chapters."""
+        (first, last), rows, columns = chapter.inside, [], self.sentences
+        for scene in self.scenes[first:last]:
+            lo, hi = scene.inside
+            windows = within(columns.windows, (lo,), (hi,))
+            starts = within(columns.starts, lo, hi)
+            rows.append(
+                {
+                    "span": list(scene.span),
+                    "sentences": columns.texts[lo:hi],
+                    "spans": [list(span) for span in columns.spans[lo:hi]],
+                    "windows": [[start - lo, stop - lo] for start, stop in windows],
+                    "paragraphs": [start - lo for start in starts],
+                    "scores": {name: values[lo:hi] for name, values in columns.scores.items()},
+                }
+            )
+        scores = {name: values[first:last] for name, values in self.scenes.scores.items()}
+        heading = chapter.text or None
+        about = {"heading": heading, "span": list(chapter.span), "scenes": rows}
+        return about | {"scores of scenes": scores}
+
+
+def book_table(book: Book | str | os.PathLike[str], splitter: Splitter | None = None) -> BookTable:
+    """The chapters, scenes and sentences of a book. Each sentence is in one paragraph, no heading
+    is a sentence, and a chapter without a sentence is left out. Sentences have the automatic
+    windows of `Story.parse` within each scene.
+
+    A marked break begins a scene. A chapter or scene of more than twice `SCENE` sentences is
+    divided, see `scene_spans`.
+
+    Args:
+        book: a book, or a file for `read_book`.
+        splitter: how a paragraph is split, see `Story.parse`.
+
+    Raises:
+        StoryError: the file can't be read, there is no sentence, or the splitter loses text.
+
+    Example:
+        ```python
+        from narrative_twins.books import book_table
+
+        with open("book.txt", "w") as file:
+            file.write("Chapter 1\\n\\nNadia ran. It rained.\\n\\nChapter 2\\n\\nShe fell.")
+        table = book_table("book.txt")
+        assert [unit.text for unit in table.sentences[:2]] == ["Nadia ran.", "It rained."]
+        assert [unit.text for unit in table.chapters] == ["Chapter 1", "Chapter 2"]
+        ```
+    """
+    book = book if isinstance(book, Book) else read_book(book)
+    table = BookTable(book.title)
+    all_spans = sentence_spans(book.text, splitter, book.paragraphs)
+    for number, chapter in enumerate(book.chapters):
+        stops = [stop for _, stop in chapter.paragraphs]
+        lo = bisect_right(all_spans, chapter.paragraphs[0][0], key=lambda span: span[1])
+        spans = all_spans[lo : bisect_right(all_spans, stops[-1], key=lambda span: span[1])]
+        if not spans:
+            continue
+        texts = [book.text[slice(*span)] for span in spans]
+        # By paragraph of each sentence, how many breaks have passed; a paragraph without a sentence
+        # leaves its break to the next one.
+        paragraphs = [bisect_left(stops, stop) for _, stop in spans]
+        changes = [i for i, (a, b) in enumerate(pairwise(paragraphs), start=1) if a != b]
+        passed = [bisect_right(sorted(chapter.breaks), paragraphs[i]) for i in (0, *changes)]
+        breaks = [i for i, (a, b) in zip(changes, pairwise(passed), strict=True) if a != b]
+        starts = [0, *changes]
+        scenes = [
+            {
+                "span": (spans[lo][0], spans[hi - 1][1]),
+                "sentences": texts[lo:hi],
+                "spans": spans[lo:hi],
+                "windows": partition(hi - lo, "auto"),
+                "paragraphs": [start - lo for start in within(starts, lo, hi)],
+            }
+            for lo, hi in scene_spans(texts, starts, breaks)
+        ]
+        span = spans[0][0], spans[-1][1]
+        table.add({"heading": book.heading(number), "span": span, "scenes": scenes})
+    return table
+
+
+def within(ordered: Sequence[Any], lo: Any, hi: Any) -> Sequence[Any]:
+    """The ordered values from `lo` to below `hi`."""
+    return ordered[bisect_left(ordered, lo) : bisect_left(ordered, hi)]
+
+
+def scene_spans(
+    sentences: Sequence[str], paragraphs: Iterable[int], breaks: Iterable[int] = ()
+) -> tuple[Span, ...]:
+    """The scenes of some sentences, as half-open ranges of their indices.
+
+    Runs between breaks that have more than twice `SCENE` sentences are divided evenly into scenes
+    of about `SCENE`. Each border is then moved by up to a third of a scene to the beginning of the
+    paragraph where the words before and after it have least in common. Lexical cohesion is measured
+    as in Hearst 1997, "TextTiling: Segmenting Text into Multi-paragraph Subtopic Passages"
+    (Computational Linguistics 23:1), by the cosine of the counts of words in two blocks; here words
+    count less the more sentences have them, in place of a list of stop words, and the number of
+    borders is set by the length, so that no scene is tiny or huge.
+
+    Args:
+        sentences: the sentences of a chapter.
+        paragraphs: the indices of sentences that begin a paragraph.
+        breaks: the indices of sentences that begin a scene for certain, without 0, in order.
+    """
+    starts = sorted(paragraphs)
+    edges = [0, *breaks, len(sentences)]
+    for lo, hi in pairwise(list(edges)):
+        if hi - lo > 2 * SCENE:
+            edges += _borders(sentences, lo, hi, starts)
+    return tuple(pairwise(sorted(edges)))
+
+
+def _borders(sentences: Sequence[str], lo: int, hi: int, starts: Sequence[int]) -> list[int]:
+    """The borders of scenes within the sentences `[lo, hi)`."""
+    words = [Counter(_WORD.findall(sentence.casefold())) for sentence in sentences[lo:hi]]
+    spread = Counter(word for counts in words for word in counts)
+    weights = {word: math.log(len(words) / count) for word, count in spread.items()}
+    count = round(len(words) / SCENE)
+    reach = len(words) // count // 3
+    borders = []
+    for number in range(1, count):
+        even = number * len(words) // count
+        near = within(starts, lo + even - reach, lo + even + reach + 1)
+        places = [start - lo for start in near] or [even]
+        common = {place: _cohesion(words, place, weights) for place in places}
+        borders.append(lo + min(places, key=lambda place: (common[place], abs(place - even))))
+    return borders
+
+
+def _cohesion(words: Sequence[Counter[str]], place: int, weights: Mapping[str, float]) -> float:
+    """The cosine of the weighted counts of words in the blocks before and after a place."""
+    before, after = (
+        Counter(word for counts in block for word in counts.elements())
+        for block in (words[max(0, place - BLOCK) : place], words[place : place + BLOCK])
+    )
+    product = sum(
+        count * after[word] * weights[word] ** 2 for word, count in before.items() if word in after
+    )
+    norms = [
+        sum((count * weights[word]) ** 2 for word, count in block.items())
+        for block in (before, after)
+    ]
+    return product / math.sqrt(norms[0] * norms[1]) if norms[0] * norms[1] else 0.0

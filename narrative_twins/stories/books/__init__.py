@@ -1,2 +1,0 @@
-"""Books: long texts with chapters, how they are read from files of several formats, and their
-scenes."""
