@@ -37,10 +37,6 @@ ATTENTIONS: tuple[str, ...] = get_args(Attention)
 
 DEFAULT_ENCODER = Path(__file__).parent / "default"
 
-SAFELY = {"use_safetensors": True, "attn_implementation": None}
-"""Options for `from_pretrained` by which no pickle is read, and no kernel of the Hub that
-`config.json` names, whose code would run."""
-
 _HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
 _DTYPES = ("auto", "checkpoint", "float32", "bfloat16", "float16", "float64")
 _OTHER_MODELS = tuple(
@@ -170,19 +166,21 @@ def load_story_model(name: str | Path, *, pooling: str | None = None, **options:
 
 
 def load_tokenizer(name: str | Path, **options: Any) -> Any:
-    """Load the tokenizer of an encoder; of an adapter without one, that of its base. Raises
-    `OSError`."""
+    """Load the tokenizer of an encoder; of an adapter without one, the tokenizer of its base.
+    Raises `OSError`."""
+    hub = hub_options(options)
     with loading_errors(name, "the tokenizer of encoder"):
-        adapter = adapter_at(name, **options)
-        if adapter is not None and not find_file(name, "tokenizer_config.json", adapter.hub):
-            name, options = adapter.base, without_hub(options) | adapter.base_hub
+        adapter = adapter_at(name, **hub)
+        if adapter is not None and not find_file(name, "tokenizer_config.json", hub):
+            name, options = adapter.base, _without_hub(options) | adapter.base_hub
         return AutoTokenizer.from_pretrained(name, **{"trust_remote_code": False, **options})
 
 
 def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
     """Load a model with `kind.from_pretrained`, where `kind` is an auto class of transformers, and
-    check that its weights are those of the model: transformers would fill what is missing with
-    random numbers. Of a PEFT adapter, the base is loaded, and the adapter merged into it.
+    check that its weights fit the model: transformers would fill what is missing with random
+    numbers. Of a PEFT adapter, the base is
+    loaded, and the adapter merged into it.
 
     Args:
         kind: for example `AutoModel`.
@@ -195,17 +193,14 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
     """
     adapter = adapter_at(name, **options)
     if adapter is not None:
-        base_options = without_hub(options) | adapter.base_hub
-        try:
-            model = load_model(kind, adapter.base, **base_options)
-        except OSError as error:
-            where = f"base_model_name_or_path in adapter_config.json of {name}"
-            raise OSError(f"{error}; correct {where} if its base is elsewhere") from error
-        merge_adapter(model, adapter)
+        model = load_model(kind, adapter.base, **_without_hub(options) | adapter.base_hub)
+        _merge_adapter(model, name, hub_options(options))
         return model
-    options = {**SAFELY, **options, "use_safetensors": True, "weights_only": True}
-    options["trust_remote_code"] = options.get("trust_remote_code") or False
-    # Weights of other sizes are then listed, like those that are missing.
+    # Without an attention of the user's, not one that `config.json` names: it could be a kernel of
+    # the Hub, whose code would run.
+    options = {"attn_implementation": None, **options, "use_safetensors": True}
+    options |= {"weights_only": True, "trust_remote_code": bool(options.get("trust_remote_code"))}
+    # Weights of other sizes are then listed, as missing ones are.
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     with loading_errors(name), _quiet(name):
         # `attn_implementation` has an effect on a configuration that is loaded already.
@@ -214,9 +209,9 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
             config = AutoConfig.from_pretrained(
                 name, **{key: options[key] for key in keys if key in options}
             )
-            # That of `config.json`, under any name; the user's is among the options.
+            # The attention that `config.json` names; the user's is among the options.
             config._attn_implementation = None
-            # Settings of the configuration itself, such as a dropout: those of its class, as
+            # Settings of the configuration itself, such as a dropout: attributes of its class, as
             # `config.json` could name any option, such as `revision` or `use_safetensors`.
             changed = (options.keys() & set(dir(type(config)))) - {"dtype", "torch_dtype"}
             config.update({key: options.pop(key) for key in changed})
@@ -232,15 +227,11 @@ class Adapter(NamedTuple):
     """A PEFT adapter in a folder or on the Hub.
 
     Attributes:
-        name: folder or Hub id.
         base: folder or Hub id of the model it changes.
-        hub: the options that determine where the files of the adapter are found, see `hub_options`.
-        base_hub: the same for the base.
+        base_hub: where the files of the base are found, see `hub_options`.
     """
 
-    name: str
     base: str
-    hub: dict[str, Any]
     base_hub: dict[str, Any]
 
 
@@ -264,25 +255,27 @@ def adapter_at(name: str | Path, **options: Any) -> Adapter | None:
         base = config.get("base_model_name_or_path") if isinstance(config, dict) else None
         if not isinstance(base, str) or not base:
             raise ValueError("adapter_config.json names no base; set base_model_name_or_path")
+        if Path(base).is_absolute() and not Path(base).exists():
+            raise ValueError(f"no base at {base!r}; correct base_model_name_or_path")
         if (Path(base) / "adapter_config.json").is_file():
             raise ValueError(f"its base, {base!r}, is itself an adapter; merge that one first")
     base_hub = {key: value for key, value in hub.items() if key != "revision"}
     if config.get("revision"):
         base_hub["revision"] = config["revision"]
-    return Adapter(str(name), base, hub, base_hub)
+    return Adapter(base, base_hub)
 
 
-def merge_adapter(model: Any, adapter: Adapter) -> None:
+def _merge_adapter(model: Any, name: str | Path, hub: dict[str, Any]) -> None:
     """Load an adapter into its loaded base and merge it there, in place. All weights can be trained
     afterwards. Raises OSError."""
-    with loading_errors(adapter.name), _quiet(adapter.name):
-        if find_file(adapter.name, "adapter_model.safetensors", adapter.hub) is None:
+    with loading_errors(name), _quiet(name):
+        if find_file(name, "adapter_model.safetensors", hub) is None:
             raise ValueError(f"no adapter_model.safetensors; {_SAVE}")
         check_extra("peft")
         # transformers would save the weights under the names of the adapter's, as it keeps how it
         # renamed those.
         renamings = getattr(model, "_weight_conversions", None)
-        info = model.load_adapter(adapter.name, adapter_kwargs=adapter.hub, use_safetensors=True)
+        info = model.load_adapter(str(name), adapter_kwargs=hub, use_safetensors=True)
         model._weight_conversions = renamings
         if wrong := {*info.missing_keys, *info.unexpected_keys}:
             raise ValueError(
@@ -348,8 +341,7 @@ def _check_tensors(files: Iterable[str], config: Any) -> None:
 
 def _misfit(model: Any, info: Mapping[str, Any]) -> str | None:
     """What is wrong with the names or sizes of the weights, if anything. Weights that no token
-    state depends on may be missing: those of heads and of the pooler, which language models
-    lack."""
+    state depends on may be missing: heads, and the pooler, which language models lack."""
     base = getattr(model, model.base_model_prefix, model)
     prefix = f"{model.base_model_prefix}."
     parts = {name for name, _ in base.named_children()} - {"pooler"}
@@ -367,10 +359,7 @@ def _misfit(model: Any, info: Mapping[str, Any]) -> str | None:
             and not name.endswith(_BUFFERS)
         )
         if names:
-            return (
-                f"{len(names)} of its weights {problem} ({names[0]}, ...); the weights are those of"
-                " another model"
-            )
+            return f"{len(names)} of its weights {problem} ({names[0]}, ...); use its own weights"
     model.untrained = [key.removeprefix(prefix) for key in (*info["missing_keys"], *mismatched)]
     return None
 
@@ -402,9 +391,9 @@ class CheckpointSettings(NamedTuple):
 def read_checkpoint_settings(
     name: str | Path, pooling: str | None = None, **hub: Any
 ) -> CheckpointSettings:
-    """The settings of a checkpoint in a folder or on the Hub; those of its base if it is an adapter
-    without settings of its own. Raises OSError if a file of them is invalid or missing; not if it
-    is that of the pooling, and `pooling` is what the user names in its place."""
+    """The settings of a checkpoint in a folder or on the Hub, or of its base if it is an adapter
+    without settings. Raises OSError if a file of them is invalid or missing, except for the pooling
+    if the user names one (`pooling`)."""
     try:
         modules = read_json(name, "modules.json", hub)
         if modules is None:
@@ -487,8 +476,7 @@ def hub_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: options[key] for key in _HUB_OPTIONS if key in options}
 
 
-def without_hub(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options for `from_pretrained` without those of `hub_options`."""
+def _without_hub(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if key not in _HUB_OPTIONS}
 
 
@@ -498,8 +486,10 @@ def find_file(name: str | Path, file: str, hub: Mapping[str, Any]) -> str | None
     path = PurePosixPath(file)
     if path.is_absolute() or ".." in path.parts or "\\" in file:
         raise ValueError(f"{file!r} is outside of the folder")
-    found: str | None = cached_file(name, file, _raise_exceptions_for_missing_entries=False, **hub)
-    return found
+    found_at: str | None = cached_file(
+        name, file, _raise_exceptions_for_missing_entries=False, **hub
+    )
+    return found_at
 
 
 def read_json(name: str | Path, file: str, hub: Mapping[str, Any]) -> Any:

@@ -76,7 +76,7 @@ class ForwardPasses:
         self._first_position = first_position(model)
         is_cpu = self.device.type == "cpu"
         self.batch_tokens = batch_tokens or BATCH_TOKENS["cpu" if is_cpu else "cuda"]
-        # The precision of matrix products, if it is not that of the weights.
+        # The precision of matrix products, if the weights have another.
         self._products_dtype: torch.dtype | None = None
         if getattr(model, "precision", None) == "auto":
             if is_cpu and model.dtype in (torch.float16, torch.bfloat16):
@@ -111,8 +111,8 @@ class ForwardPasses:
 
     @property
     def _packing(self) -> str | None:
-        """The attention that packed texts are read with; None if texts are padded, as those of a
-        compiled model are: each layout of packed texts would be compiled again."""
+        """The attention that packed texts are read with; None if texts are padded, as for a
+        compiled model: each layout of packed texts would be compiled again."""
         compiled = getattr(self.model, "_compiled_call_impl", None) or hasattr(
             self.model, "_orig_mod"
         )
@@ -134,13 +134,13 @@ class ForwardPasses:
 
     def states(self, rows: Sequence[Ids]) -> torch.Tensor:
         """Token states of texts, in their order, shape (tokens of all texts, dimensions); call it
-        while `running`. Packed texts are fastest if those of equal length are neighbors."""
+        while `running`. Packed texts are fastest if texts of equal length are neighbors."""
         if self._packing is None:
             ids, is_token = padded(rows, self._pad_id)
             mask = self._tensor(is_token)
-            found = self.model(input_ids=self._tensor(ids), attention_mask=mask).last_hidden_state
-            states: torch.Tensor = found.flatten(0, 1) if is_token.all() else found[mask.bool()]
-            return states
+            output = self.model(input_ids=self._tensor(ids), attention_mask=mask)
+            states: torch.Tensor = output.last_hidden_state
+            return states.flatten(0, 1) if is_token.all() else states[mask.bool()]
         total = sum(map(len, rows))
         if self.device.type == "cpu":
             # Filled up by texts of one token, which are within any context.
@@ -176,7 +176,7 @@ class ForwardPasses:
         if pooling == "first":
             return states[self._tensor(np.array([indices[0] for indices in tokens]))].float()
         # An embedding bag averages the tokens of each vector, given all their indices and where
-        # those of each vector start.
+        # the indices of each vector start.
         starts = np.cumsum([0, *map(len, tokens[:-1])])
         return F.embedding_bag(
             self._tensor(np.concatenate(tokens)), states.float(), self._tensor(starts), mode="mean"
@@ -212,15 +212,15 @@ class ForwardPasses:
             )
         if attention != "padded":
             expected = torch.cat([self._run([longer]), alone, other_alone])
-            for found in self._attentions():
-                self._attention = found
+            for attention_name in self._attentions():
+                self._attention = attention_name
                 try:
                     if self._same(expected, self._run([longer, text, other])):
                         return
                     reason = "packed texts have different states"
                 except Exception as error:  # Whatever a model or kernel fails with, padding works.
                     reason = str(error)
-                logger.debug("%s is not used with %s: %s", found, name, reason)
+                logger.debug("%s is not used with %s: %s", self._attention, name, reason)
             self._attention = None
             if attention == "packed":
                 raise ValueError(
@@ -289,7 +289,7 @@ def _convolved(
     if not states.numel():
         return F.linear(states, weight, bias)
     # A 1x1 convolution over an image of shape (1, dimensions, tokens, 1): tokens are pixels,
-    # dimensions are channels, in channels-last order, so that the memory layout stays as it is.
+    # dimensions are channels, in channels-last order, so that the memory layout does not change.
     image = states.reshape(1, -1, 1, states.shape[-1]).permute(0, 3, 1, 2)
     product = F.conv2d(image, weight[:, :, None, None], bias)
     return product.permute(0, 2, 3, 1).reshape(*states.shape[:-1], -1)

@@ -44,7 +44,7 @@ class StoryEncoder:
     Args:
         model, tokenizer: any `AutoModel` encoder (BERT, RoBERTa, MPNet, ModernBERT and similar),
             and its tokenizer.
-        pooling: `"mean"` or `"first"`; default that of the checkpoint, else `"mean"`.
+        pooling: `"mean"` or `"first"`; default as in the checkpoint, else `"mean"`.
         context_tokens: read at most this many tokens at once, special tokens included; default the
             model's maximum.
         batch_tokens: tokens per forward pass, padding included; default `BATCH_TOKENS` of the
@@ -54,7 +54,7 @@ class StoryEncoder:
             results.
 
     Attributes:
-        tokenizer: the `StoryTokenizer`, whose own `tokenizer` is that of `transformers`.
+        tokenizer: the `StoryTokenizer`, whose `tokenizer` is from `transformers`.
         pooling: the pooling in use.
 
     Raises:
@@ -102,7 +102,7 @@ class StoryEncoder:
                 or any `AutoModel` encoder, or of a PEFT adapter of one, which is merged into its
                 base; None for the default.
             device: default the first accelerator, else the CPU.
-            dtype: precision; `"auto"` is that of the machine, unlike in transformers: float32 on a
+            dtype: precision; `"auto"` depends on the machine, unlike in transformers: float32 on a
                 CPU, where scores then do not depend on what else is in the batch; on CUDA devices
                 with native bfloat16, matrix products in bfloat16 and float32 between them.
                 `"checkpoint"` is that in which the weights are saved.
@@ -110,8 +110,8 @@ class StoryEncoder:
             options: for `from_pretrained` of model and tokenizer, such as `revision` or `token`.
 
         Raises:
-            OSError: the model or tokenizer is missing or can't be loaded, or the weights are not
-                those of the model.
+            OSError: the model or tokenizer is missing or can't be loaded, or the weights do not fit
+                the model.
             ValueError: as `StoryEncoder`; also if the dtype or device is invalid.
 
         Example:
@@ -187,7 +187,7 @@ class StoryEncoder:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Precision of matrix products; that of the weights may be higher."""
+        """Precision of matrix products; the weights may have a higher one."""
         return self.passes.dtype
 
     @property
@@ -268,7 +268,7 @@ class StoryEncoder:
         """
         if isinstance(variants, str):
             raise TypeError("expected a list of texts, not a single one: encode([text])")
-        given = [
+        chunked = [
             self.tokenize([variant]).chunks((0,), None) if isinstance(variant, str) else variant
             for variant in variants
         ]
@@ -276,7 +276,7 @@ class StoryEncoder:
         unique: dict[bytes, dict[bytes, int]] = {}
         vector_ids: list[int] = []
         count = 0
-        for chunks in given:
+        for chunks in chunked:
             for chunk in chunks:
                 masks = unique.setdefault(chunk.ids.tobytes(), {})
                 mask = chunk.pooled.tobytes()
@@ -287,7 +287,7 @@ class StoryEncoder:
         if not vector_ids:
             return np.empty((0, 0), np.float32)
         vectors, weights = self._pooled(unique, progress)
-        sizes = [len(chunks) for chunks in given]
+        sizes = [len(chunks) for chunks in chunked]
         if max(sizes) == 1:
             return vectors[vector_ids]
         # Weighted means over the chunks of each variant.

@@ -1,5 +1,5 @@
-"""Tokenization of stories: token ids, made by concatenating those of sentences, and the context
-around windows."""
+"""Tokenization of stories: token ids, concatenated from ids of sentences, and the context around
+windows."""
 
 from __future__ import annotations
 
@@ -143,8 +143,8 @@ class StoryTokenizer:
         exact = self._splits_at_spaces
         for lo, hi in _runs(texts):
             # The first sentence of a run is also the last one of the run before it.
-            found, after, is_exact = self._run(texts[lo:hi])
-            first += found[len(first) - lo :]
+            at_start, after, is_exact = self._run(texts[lo:hi])
+            first += at_start[len(first) - lo :]
             later += after[len(later) - lo :]
             exact = exact and is_exact
         for i, text in enumerate(texts):
@@ -203,7 +203,7 @@ def _runs(texts: Sequence[str]) -> Iterator[Span]:
 
 
 def plain_ids(tokenizer: Any) -> list[int]:
-    """The ids of a tokenizer's vocabulary in ascending order, without those of special tokens."""
+    """The ids of a tokenizer's vocabulary in ascending order, without special tokens."""
     return sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))
 
 
@@ -230,7 +230,7 @@ def check_vocabulary(name: object, tokenizer: Any, model: Any) -> None:
     if size is not None and last >= size:
         raise ValueError(
             f"the tokenizer of {str(name)!r} has the id {last} ({token!r}), and the model {size}"
-            " ids; it is that of another model, or tokens were added: save the model with its own"
+            " ids; it is of another model, or tokens were added: save the model with its"
             " tokenizer, or after model.resize_token_embeddings(len(tokenizer))"
         )
 
@@ -248,14 +248,14 @@ def model_limit(model: Any, tokenizer: Any, asked: int | None = None) -> int:
     # A tokenizer without a limit has a huge number here.
     limits = [getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length]
     limits += [table.num_embeddings - first_position(model) for table in _position_tables(model)]
-    known = (limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**9)
-    limit = min(known, default=512)
+    finite = (limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**9)
+    limit = min(finite, default=512)
     return min(limit, asked or limit)
 
 
 def first_position(model: Any) -> int:
-    """The position id of the first token of a text: 0, or in RoBERTa models the id after that of
-    padding."""
+    """The position id of the first token of a text: 0, or in RoBERTa models the id after the
+    padding id."""
     paddings = (table.padding_idx for table in _position_tables(model))
     return max((padding + 1 for padding in paddings if padding is not None), default=0)
 
@@ -271,7 +271,7 @@ def _position_tables(model: Any) -> list[Any]:
 
 def _splits_at_spaces(tokenizer: Any) -> bool:
     """Whether no token of the vocabulary extends from one word into the next."""
-    # How the vocabulary writes a space: byte-level, as SentencePiece does, as it is, or not at all.
+    # How the vocabulary writes a space: byte-level, as SentencePiece does, plainly, or not at all.
     sample = "".join(
         map(str, tokenizer.convert_ids_to_tokens(tokenizer(f"{_ANCHOR} {_ANCHOR}")["input_ids"]))
     )
@@ -293,8 +293,8 @@ class TokenizedStory:
     Attributes:
         texts: the sentences, prepared by `StoryTokenizer.texts`.
         first, later: ids of each sentence at the start of a text, and after another sentence.
-        exact: whether concatenated ids equal those of the joined text; if not, each text is joined
-            and tokenized.
+        exact: whether concatenated ids equal the joined text's; if not, each text is joined and
+            tokenized.
     """
 
     tokenizer: StoryTokenizer

@@ -1,5 +1,5 @@
 """Upload of encoders, data sets and the metric to the Hub: what is pushed is first written into a
-folder of its own, with its card, and then uploaded in a single commit."""
+temporary folder, with its card, and then uploaded in a single commit."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class PushOptions(TypedDict, total=False):
         private: make the repository private if it is created.
         update: allow a repository that already has files; otherwise a HubError is raised.
         revision: the branch, created if missing; default `main`.
-        token: the Hub token; default that of `hf auth login` or HF_TOKEN.
+        token: the Hub token; default by `hf auth login` or HF_TOKEN.
         commit_message: the message of the commit.
     """
 
@@ -174,7 +174,7 @@ def push_dataset(
 
     Args:
         data: a data set, its splits, or several configurations by name; or a folder with a card
-            whose configurations name the data files, such as that of `narrative-twins data export`:
+            whose configurations name the data files, as `narrative-twins data export` writes:
             the card and these files are pushed, nothing else.
         repo_id: the Hub id, `user/name`.
         facts: facts for the card, apart from columns and counts; not for a folder, which has a
@@ -273,7 +273,7 @@ def push_metric(repo_id: str, **options: Unpack[PushOptions]) -> str:
 
 
 def full_id(name: str, token: str | bool | None = None) -> str:
-    """The Hub id of a repository name: without a user, that of the token; raises HubError if the
+    """The Hub id of a repository name: without a user, the token's; raises HubError if the
     token is invalid."""
     with _hub_errors(name):
         return name if "/" in name else f"{HfApi(token=token).whoami()['name']}/{name}"

@@ -41,7 +41,7 @@ def _salience_of(name: str, doc: Doc) -> Any:
     return None if data is None else StorySalience.from_dict(data)
 
 
-# Annotations are not postponed: spaCy checks the settings of a pipeline by those of the factory.
+# Annotations are not postponed: spaCy checks the settings of a pipeline by this signature.
 @Language.factory(NAME, requires=["doc.sents"], assigns=["doc._.salience", "doc._.salience_data"])
 def make_component(
     nlp: Language,

@@ -169,7 +169,10 @@ def weights(change):
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        (edited(CONFIG, base_model_name_or_path="/gone/base"), "'/gone/base'.*base_model_name"),
+        (
+            edited(CONFIG, base_model_name_or_path="/gone/base"),
+            "no base at '/gone/base'; correct base_model_name",
+        ),
         (edited(CONFIG, base_model_name_or_path=None), "names no base"),
         (edited(CONFIG, base_model_name_or_path="."), "is itself an adapter"),
         (edited(CONFIG, peft_type="MAGIC"), "MAGIC"),
