@@ -7,14 +7,14 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Mapping
-from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 from urllib.request import url2pathname
 
 import yaml
-from datasets import Dataset, DatasetDict, config, load_dataset_builder, load_from_disk
+from datasets import Dataset, DatasetDict, config, load_from_disk
+from datasets.data_files import DataFilesDict, get_data_patterns, sanitize_patterns
 from datasets.utils.metadata import MetadataConfigs
 from huggingface_hub import DatasetCard, snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
@@ -170,23 +170,43 @@ def _written(rows: Dataset, cache_dir: str | None) -> str:
     return str(file)
 
 
+def _configuration(folder: Path, name: str | None) -> tuple[str, Any]:
+    """The folder of a configuration within `folder`, and the patterns of its files by split: None
+    if file names determine the split."""
+    by_name = configurations(folder)
+    name = by_name.get_default_config_name() if name is None else name
+    if name not in by_name and (name is not None or by_name):
+        names = ", ".join(by_name) or "none"
+        raise ValueError(f"no configuration {name!r}; choose one with name=: {names}")
+    entry = {} if name is None else by_name[name]
+    files = entry.get("data_files")
+    return str(entry.get("data_dir", "")), None if files is None else sanitize_patterns(files)
+
+
 def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
-    """The data files of a folder by split, as `datasets` finds them: of a configuration, if its
-    card has any, else by file names."""
-    root = os.path.abspath(folder)
-    data_files = load_dataset_builder(root, name).config.data_files
-    for file in chain.from_iterable(data_files.values()):
-        # The card may be from a stranger, and must not name private files of the user.
-        if os.path.commonpath([root, os.path.abspath(file)]) != root:
-            raise ValueError(f"the card names {file}, which is outside of the data set")
-    return {str(split): list(filter(is_data_file, files)) for split, files in data_files.items()}
+    """The data files of a folder by split, also of several formats: of a configuration, if its card
+    has any, else by file names, as `datasets` does it."""
+    inside, patterns = _configuration(folder, name)
+    root, base = os.path.abspath(folder), os.path.join(os.path.abspath(folder), inside)
+    by_split: SplitFiles = {}
+    for split, files in DataFilesDict.from_patterns(
+        patterns or get_data_patterns(base), base
+    ).items():
+        for file in filter(is_data_file, files):
+            # The card may be from a stranger, and must not name private files of the user.
+            if os.path.commonpath([root, os.path.abspath(file)]) != root:
+                raise ValueError(f"the card names {file}, which is outside of the data set")
+            by_split.setdefault(str(split), []).append(file)
+    if not by_split:
+        raise FileNotFoundError(f"no data files in {base}; supported: {' '.join(DATA_PATTERNS)}")
+    return by_split
 
 
 def _hub_files(
     path: str, name: str | None, revision: str | None, token: str | bool | None
 ) -> SplitFiles:
-    """The data files by split of a Hub id, or of a path on the Hub. They are downloaded, of all
-    configurations; without a network, those in the cache of the Hub are used."""
+    """The data files by split of a Hub id, or of a path on the Hub. They are downloaded, only those
+    of the configuration; without a network, those in the cache of the Hub are used."""
     match = _HUB_PATH.fullmatch(path)
     if match is None and (not HUB_ID.fullmatch(path) or is_data_file(path)):
         problem = "is not a local path, and not a Hub id (user/name); check the name"
@@ -206,7 +226,10 @@ def _hub_files(
             local = download(inside, f"{inside.rstrip('/')}/**") / inside
             is_folder = local.is_dir()
             return _folder_files(local, name) if is_folder else {"train": _matching(str(local))}
-        return _folder_files(download(CARD, *DATA_PATTERNS), name)
+        data_dir, patterns = _configuration(download(CARD), name)
+        wanted = sum(patterns.values(), []) if patterns else ["**"]
+        folder = download(CARD, *(f"{data_dir}/{pattern}".lstrip("/") for pattern in wanted))
+        return _folder_files(folder, name)
     except (RepositoryNotFoundError, LocalEntryNotFoundError) as error:
         problem = "is not a local path, and can't be found on the Hub"
         raise FileNotFoundError(f"{path!r} {problem}: {error}") from error

@@ -96,11 +96,15 @@ def test_files_and_patterns(load, tmp_path, monkeypatch):
 
 
 def test_splits_of_a_folder_by_file_names(load, tmp_path):
+    """Of several formats; most files may be something else."""
     names = ["train-00000-of-00002.jsonl", "train-1.jsonl", "dev.json", "deep/test.ndjson.gz"]
     for name in [*names, "notes.json"]:
         write(tmp_path / "data" / name, twins(name))
+    write(tmp_path / "data" / "validation.parquet", twins("dev.parquet"))
+    for number in range(9):
+        (tmp_path / "data" / f"train-{number}.txt").write_text("A text.")
     (tmp_path / "data" / "README.md").write_text("Mine.")
-    expected = {"train": names[:2], "validation": names[2:3], "test": names[3:]}
+    expected = {"train": names[:2], "validation": ["dev.parquet", "dev.json"], "test": names[3:]}
     assert ids(load(tmp_path / "data")) == expected
 
 
@@ -139,7 +143,7 @@ def test_configurations_of_a_folder(load, cached, folder, tmp_path):
     assert expected == ids(load(folder)) == ids(load(folder, name="twins"))
     judged = cached(load_story_salience)(folder, name="judged")
     assert ids(judged) == ids(stock("judged")) == {"train": ["j"]}
-    with pytest.raises(ValueError, match="'other' not found. Available: .'twins', 'jud"):
+    with pytest.raises(ValueError, match="no configuration 'other'; .* twins, judged"):
         load(folder, name="other")
 
 
@@ -156,10 +160,13 @@ FORMS = [
     ),
 ]
 INVALID = [
-    ([{"config_name": "x", "data_dir": "twins"}, {"config_name": "y"}], "name is missing.*"),
+    (
+        [{"config_name": "x", "data_dir": "twins"}, {"config_name": "y"}],
+        "no configuration None; choose .*: x, y",
+    ),
     ([{"config_name": "x", "data_files": "../secret/*"}], "secret.* outside of the data set"),
     ([{"config_name": "x", "data_files": "SECRET/*.jsonl"}], "outside of the data set"),
-    (3, "Expected configs to be a list"),
+    (3, "metadata of .* are invalid"),
 ]
 
 
@@ -180,7 +187,7 @@ def test_configurations_of_cards(load, folder, tmp_path):
 
 
 def test_data_of_the_hub_and_then_offline(folder, hub, monkeypatch):
-    """Only the card and data files are downloaded; later, no network is needed."""
+    """Only the files of the configuration are downloaded; later, no network is needed."""
     hub.put("datasets", "somebody/stories", folder)
     hub.put("datasets", "somebody/stories", folder, branch="refs/pr/1")
 
@@ -190,7 +197,7 @@ def test_data_of_the_hub_and_then_offline(folder, hub, monkeypatch):
 
     expected = files(folder)
     assert files("somebody/stories", name="judged") == files(folder, name="judged")
-    assert all(name == "README.md" or name.endswith(".parquet") for name in hub.downloaded)
+    assert set(hub.downloaded) == {"README.md", "judged/train-00000-of-00001.parquet"}
     path = "hf://datasets/somebody/stories"
     train, validation = expected["train"], expected["validation"]
     pull_request = f"{path}@refs%2Fpr%2F1/twins/*.parquet"
@@ -203,7 +210,7 @@ def test_data_of_the_hub_and_then_offline(folder, hub, monkeypatch):
         assert files([pull_request]) == {"train": [*train, *validation]}
         monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    with pytest.raises(ValueError, match="'x' not found. Available: .'twins', 'judged'"):
+    with pytest.raises(ValueError, match="no configuration 'x'; .*: twins, judged"):
         files("somebody/stories", name="x")
     with pytest.raises(FileNotFoundError, match=r"none/\*.json is not a file"):
         files(f"{path}/none/*.json")
