@@ -196,8 +196,10 @@ class SaliencePipeline(Pipeline):
                     f" given to pipeline() as model_kwargs={{{name!r}: ...}}",
                 )
                 raise TypeError(f"unknown option {name!r}; {hint}")
-        checked = ScoringOptions(**options)
-        return {}, {name: getattr(checked, name) for name in options}, {}
+        if options:
+            checked = ScoringOptions(**options)
+            options = {name: getattr(checked, name) for name in options}
+        return {}, options, {}
 
     def preprocess(self, inputs: Any) -> dict[str, Any]:
         """Pass on a story unchanged: the engine parses it."""
@@ -205,7 +207,8 @@ class SaliencePipeline(Pipeline):
 
     def _forward(self, model_inputs: dict[str, Any], **options: Any) -> dict[str, Any]:
         """Score one story."""
-        return {"salience": list(score_stories([model_inputs["story"]], self.encoder, **options))}
+        scoring = ScoringOptions(**options)
+        return {"salience": list(score_stories([model_inputs["story"]], self.encoder, scoring))}
 
     def postprocess(self, model_outputs: dict[str, list[StorySalience]]) -> Result:
         """The result; None for a story that was skipped."""

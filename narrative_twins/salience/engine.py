@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import length_hint
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.operations import EXACTLY, Operation
+from narrative_twins.salience.operations import EXACTLY
 from narrative_twins.salience.options import ScoringOptions
-from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans
+from narrative_twins.salience.plans import Plan, Planner
 from narrative_twins.salience.processes import in_processes
 from narrative_twins.salience.progress import Progress
 from narrative_twins.salience.result import StorySalience, truncation
@@ -66,29 +63,36 @@ def score_stories(
         assert len(result.top(2)) == 2
         ```
     """
-    check_stories(stories)
-    checked = replace(options, **fields) if options else ScoringOptions(**fields)
-    encoder = loaded_encoder(encoder)
+    checked = (
+        replace(options, **fields) if options and fields else options or ScoringOptions(**fields)
+    )
+    if not isinstance(encoder, StoryEncoder):
+        encoder = loaded_encoder(encoder)
     check_pooling(encoder, checked)
+    engine = Engine(encoder, checked)
+    check_stories(stories)
     processes, size = checked.processes, checked.batch_size
     expected = length_hint(stories)
-    progress = Progress(checked.progress, "stories", expected)
+    progress = None
+    if checked.progress is not False:
+        progress = Progress(checked.progress, "stories", expected)
 
     def parsed(source: Any) -> Story | StoryError:
         try:
             story = Story.parse(source, checked.windows, checked.splitter)
         except StoryError as error:
             return error
-        if checked.approximate is None:
+        if progress is not None and checked.approximate is None:
             progress.compare(encoder, checked.operations, story)
         return story
 
     read = map(parsed, stories)
     if processes == 1 or expected == 1:
-        outcomes = Engine(encoder, checked).outcomes(read, progress.reach)
+        engine.on_progress = progress.reach if progress else None
+        outcomes = engine.outcomes(read)
     else:
         # Functions of the caller stay here: they may not be importable by other processes.
-        engine = Engine(encoder, replace(checked, on_error="skip", progress=False, splitter=None))
+        engine.options = replace(checked, on_error="skip", progress=False, splitter=None)
         if expected:  # few stories are shared evenly
             size = min(size, -(-expected // processes))
         chunks = iter(lambda: list(islice(read, size)), [])
@@ -97,11 +101,11 @@ def score_stories(
 
 
 def _results(
-    outcomes: Generator[Outcome, None, None], options: ScoringOptions, progress: Progress
+    outcomes: Generator[Outcome, None, None], options: ScoringOptions, progress: Progress | None
 ) -> Iterator[StorySalience]:
     """The results among some outcomes, with their indices; the others are reported or raised."""
     on_error, warns = options.on_error, options.on_truncation == "warn"
-    with closing(progress), closing(outcomes):
+    with closing(progress) if progress else nullcontext(), closing(outcomes):
         for index, outcome in enumerate(outcomes):
             if isinstance(outcome, StorySalience):
                 result = replace(outcome, index=index)
@@ -141,97 +145,106 @@ def check_pooling(encoder: StoryEncoder, options: ScoringOptions) -> None:
 
 
 @dataclass
-class _Pending:
-    """A story in the buffer: its scores so far, and why it can't be scored, if it can't."""
-
-    story: Story | None = None
-    error: StoryError | None = None
-    scores: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    cut_tokens: int = 0
-
-
-@dataclass
 class Engine:
     """Plans windows, embeds the variants of many windows together, then scores the windows.
 
     Attributes:
         encoder, options: what to score with.
-        buffer: the stories that are not passed on yet, in order.
-        plans: the planned windows that are not embedded yet, with their stories.
+        planner: lists the variants of windows.
+        on_progress: is called with the progress in stories whenever it grows; None if nobody waits.
+        buffer: the stories that are not passed on yet, in order: each its result, whose scores are
+            0 until its windows are scored, or why it can't be scored.
+        plans: the planned windows that are not embedded yet, with the index of their story in the
+            buffer.
         planned: the number of tokens of these plans.
         finished, done: how many stories have left the buffer; the progress in stories.
-        on_progress: is called with the progress whenever it grows.
     """
 
     encoder: StoryEncoder
     options: ScoringOptions
-    buffer: list[_Pending] = field(default_factory=list)
-    plans: list[tuple[_Pending, Plan]] = field(default_factory=list)
+    planner: Planner = field(init=False)
+    on_progress: Callable[[float], None] | None = None
+    buffer: list[Outcome] = field(default_factory=list)
+    plans: list[tuple[int, Plan]] = field(default_factory=list)
     planned: int = 0
     finished: int = 0
     done: float = 0.0
-    on_progress: Callable[[float], None] = field(init=False)
 
-    def outcomes(
-        self, stories: Iterable[Story | StoryError], on_progress: Callable[[float], None]
-    ) -> Generator[Outcome, None, None]:
+    def __post_init__(self) -> None:
+        self.planner = Planner(self.options.operations, self.options.approximate is not None)
+
+    def outcomes(self, stories: Iterable[Story | StoryError]) -> Generator[Outcome, None, None]:
         """What becomes of each story, in order; stories that could not be parsed are errors
         already. An error that will be raised is passed on at once, with the stories before it."""
-        self.on_progress = on_progress
         stops = self.options.on_error == "raise"
         for story in stories:
-            pending = _Pending()
-            self.buffer.append(pending)
-            try:
-                self._plan(pending, story)
-            except StoryError as error:
-                pending.error = error
+            if isinstance(story, StoryError):
+                self.buffer.append(story)
+            else:
+                self._plan(story)
             is_full = len(self.buffer) >= self.options.batch_size or self.planned >= BUFFER_TOKENS
-            if is_full or (stops and pending.error is not None):
+            if is_full or (stops and isinstance(self.buffer[-1], StoryError)):
                 yield from self._flush()
         yield from self._flush()
 
-    def _plan(self, pending: _Pending, story: Story | StoryError) -> None:
+    def _plan(self, story: Story) -> None:
         """Plan the windows of a story; score those planned so far whenever they reach
         `BUFFER_TOKENS`."""
-        if isinstance(story, StoryError):
-            raise story
-        tokens = self.encoder.tokenize(story.sentences)
-        pending.story = story
-        operations: list[Operation] = self.options.operations
-        pending.scores = {operation.name: np.zeros(len(story)) for operation in operations}
-        plans = exact_plans if self.options.approximate is None else one_pass_plans
-        for plan in plans(operations, tokens, story.windows):
-            pending.cut_tokens = max(pending.cut_tokens, plan.cut_tokens)
-            if pending.cut_tokens and self.options.on_truncation == "error":
-                why = _too_long(self.encoder.context_tokens, pending.cut_tokens)
-                raise StoryError(f"the story {why}")
-            self.plans.append((pending, plan))
-            self.planned += plan.tokens
-            self._advance(0.0)  # so that a function can stop the planning of a long story
-            if self.planned >= BUFFER_TOKENS:
-                self._score()
+        scores = {name: [0.0] * len(story.sentences) for name in self.planner.names}
+        result = StorySalience(
+            story,
+            scores,
+            self.encoder.context_tokens,
+            approximate=self.options.approximation,
+            dtype=self.encoder.dtype_name,
+        )
+        at = len(self.buffer)
+        self.buffer.append(result)
+        try:
+            tokens = self.encoder.tokenize(story.sentences)
+            for plan in self.planner.plans(tokens, story.windows):
+                if plan.cut_tokens > result.cut_tokens:
+                    result = self.buffer[at] = replace(result, cut_tokens=plan.cut_tokens)
+                    if self.options.on_truncation == "error":
+                        why = _too_long(result.context_tokens, plan.cut_tokens)
+                        raise StoryError(f"the story {why}")
+                self.plans.append((at, plan))
+                self.planned += plan.tokens
+                self._advance(0.0)  # so that a function can stop the planning of a long story
+                if self.planned >= BUFFER_TOKENS:
+                    self._score()
+                    if isinstance(self.buffer[at], StoryError):
+                        break
+        except StoryError as error:
+            self.buffer[at] = error
 
     def _score(self) -> None:
         """Embed the variants of all planned windows together, and score the windows."""
         # Progress in stories: a window counts as its share of the story's sentences.
-        stories = sum(plan.window.size / len(pending.story or ()) for pending, plan in self.plans)
+        results = [self.buffer[at] for at, _ in self.plans]
+        stories = sum(
+            plan.window.size / len(result.sentences)
+            for result, (_, plan) in zip(results, self.plans, strict=True)
+            if isinstance(result, StorySalience)
+        )
         variants = [variant for _, plan in self.plans for variant in plan.variants]
         vectors = self.encoder.encode(variants, lambda share: self._advance(share * stories))
         start = 0
-        for pending, plan in self.plans:
+        for result, (at, plan) in zip(results, self.plans, strict=True):
             stop = start + len(plan.variants)
             try:
                 for name, scores in plan.scores(vectors[start:stop]):
-                    pending.scores[name][plan.window.lo : plan.window.hi] = scores
+                    if isinstance(result, StorySalience):
+                        result.scores[name][plan.window.lo : plan.window.hi] = scores.tolist()
             except StoryError as error:
-                pending.error = error
+                self.buffer[at] = error
             start = stop
         self.plans, self.planned = [], 0
 
     def _advance(self, stories: float) -> None:
         self.done += stories
-        self.on_progress(self.done)
+        if self.on_progress is not None:
+            self.on_progress(self.done)
 
     def _flush(self) -> Iterator[Outcome]:
         """Score the planned windows, and pass on the stories of the buffer."""
@@ -241,34 +254,23 @@ class Engine:
         # Stories with errors count as done too.
         self.finished += len(buffer)
         self._advance(self.finished - self.done)
-        for pending in buffer:
-            if pending.error is not None:
-                yield pending.error
-            elif pending.story is not None:
-                scores = {name: values.tolist() for name, values in pending.scores.items()}
-                yield StorySalience(
-                    pending.story,
-                    scores,
-                    self.encoder.context_tokens,
-                    pending.cut_tokens,
-                    self.options.approximation,
-                    dtype=self.encoder.dtype_name,
-                )
+        yield from buffer
 
     def start(self, number: int) -> Callable[[list[Story | StoryError]], list[Outcome]]:
         """In a new process with a number: scores some stories, on the accelerator of that number if
         there are several."""
         self.encoder = self.encoder.on_accelerator(number)
-        return lambda stories: list(self.outcomes(stories, lambda done: None))
+        return lambda stories: list(self.outcomes(stories))
 
 
 def _chained(
-    chunks: Generator[list[Outcome], None, None], progress: Progress
+    chunks: Generator[list[Outcome], None, None], progress: Progress | None
 ) -> Generator[Outcome, None, None]:
     """The outcomes of chunks of stories, one by one."""
     with closing(chunks):
         for outcomes in chunks:
-            progress.add(len(outcomes))
+            if progress is not None:
+                progress.add(len(outcomes))
             yield from outcomes
 
 

@@ -89,6 +89,8 @@ class ScoringOptions:
         progress: whether to show a progress bar, or a function to call with the number of stories
             (of sentences of a book) done, a float, after each planned window and forward pass. An
             exception that it raises stops the scoring.
+        approximation: the approximation as results name it; None if scores are exact. Not an
+            option: it follows from `approximate` and `max_shifts`.
 
     Raises:
         ValueError: a value is invalid, an operation is unknown, or options contradict each other.
@@ -141,6 +143,8 @@ class ScoringOptions:
         affects_scores=False,
     )
 
+    approximation: str | None = field(init=False, repr=False)
+
     def __post_init__(self) -> None:
         for name, info in SCORING_OPTIONS.items():
             info.check(name, getattr(self, name))
@@ -148,12 +152,8 @@ class ScoringOptions:
             self.operations, one_pass=self.approximate is not None, max_shifts=self.max_shifts
         )
         object.__setattr__(self, "operations", operations)
-
-    @property
-    def approximation(self) -> str | None:
-        """The approximation of the scores, as results name it; None if they are exact."""
         shifts = None if self.max_shifts is None else f"max_shifts={self.max_shifts}"
-        return self.approximate or shifts
+        object.__setattr__(self, "approximation", self.approximate or shifts)
 
     def settings(self) -> dict[str, Any]:
         """What scores depend on, as JSON data by name: a run is resumed with the same only."""
@@ -167,7 +167,7 @@ class ScoringOptions:
 
 
 SCORING_OPTIONS: dict[str, OptionInfo] = {
-    option.name: option.metadata["info"] for option in fields(ScoringOptions)
+    option.name: option.metadata["info"] for option in fields(ScoringOptions) if option.metadata
 }
 """What is known of the options of scoring, by name."""
 
