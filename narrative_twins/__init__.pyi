@@ -13,6 +13,7 @@ from .books.scoring import score_book as score_book
 from .corpora.scorer import StoryScorer as StoryScorer
 from .encoder.loading import default_encoder as default_encoder
 from .encoder.story_encoder import StoryEncoder as StoryEncoder
+from .encoder.tokenizer import Window as Window
 from .evaluation import metrics as metrics
 from .evaluation.run import evaluate as evaluate
 from .hub.facts import DatasetFacts as DatasetFacts
@@ -34,7 +35,6 @@ from .stories.sentences import split_sentences as split_sentences
 from .stories.story import Order as Order
 from .stories.story import Story as Story
 from .stories.story import StoryError as StoryError
-from .stories.story import Window as Window
 from .training.evaluators import SalienceEvaluator as SalienceEvaluator
 from .training.evaluators import TwinsEvaluator as TwinsEvaluator
 from .training.losses import NarrativeTwinsLoss as NarrativeTwinsLoss

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from transformers import Pipeline
@@ -206,13 +207,12 @@ class SaliencePipeline(Pipeline):
         return {"story": inputs}
 
     def _forward(self, model_inputs: dict[str, Any], **options: Any) -> dict[str, Any]:
-        """Score one story."""
-        scoring = ScoringOptions(**options)
-        return {"salience": list(score_stories([model_inputs["story"]], self.encoder, scoring))}
+        """Score one story: its result, None if it was skipped."""
+        encoder = self.encoder
+        results = score_stories([model_inputs["story"]], encoder, ScoringOptions(**options))
+        return {"salience": next(results, None)}
 
-    def postprocess(self, model_outputs: dict[str, list[StorySalience]]) -> Result:
-        """The result; None for a story that was skipped."""
-        return next(iter(model_outputs["salience"]), None)
+    postprocess: Any = itemgetter("salience")
 
 
 def register_pipeline() -> None:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import torch
 from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
@@ -433,21 +433,11 @@ def module_settings(modules: Iterable[Any]) -> CheckpointSettings:
 
 
 def settings_of(model: Any, pooling: str | None = None) -> CheckpointSettings:
-    """The settings of a model's checkpoint, also if the model was loaded with plain `AutoModel`
-    from a folder; see `read_checkpoint_settings`. Raises OSError if they are invalid."""
-    stored = getattr(model, "checkpoint_settings", None)
-    if isinstance(stored, CheckpointSettings):
-        return stored
+    """The settings of the checkpoint of a model that was loaded with plain `AutoModel` from a
+    folder; see `read_checkpoint_settings`. Raises OSError if they are invalid."""
     name = getattr(model, "name_or_path", "")
     is_folder = name and Path(name).is_dir()
     return read_checkpoint_settings(name, pooling) if is_folder else CheckpointSettings()
-
-
-def check_pooling(name: str) -> Pooling:
-    """Check the name of a pooling; raises ValueError if it is unknown."""
-    if name not in POOLINGS:
-        raise ValueError(f"pooling {name!r} is not supported; set pooling= to 'mean' or 'first'")
-    return cast(Pooling, name)
 
 
 def _pooling(kinds: Iterable[str], config: Mapping[str, Any]) -> str | None:

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
 from narrative_twins.encoder.loading import (
+    POOLINGS,
     Attention,
     Pooling,
-    check_pooling,
     default_encoder,
     load_story_model,
     load_tokenizer,
@@ -72,7 +72,7 @@ class StoryEncoder:
         batch_tokens: int | None = None,
         attention: Attention = "auto",
     ) -> None:
-        settings = settings_of(model, pooling)
+        settings = getattr(model, "checkpoint_settings", None) or settings_of(model, pooling)
         self.pooling = check_pooling(pooling or settings.pooling or "mean")
         if settings.prompt:
             logger.warning("the checkpoint's default prompt %r is ignored", settings.prompt)
@@ -339,3 +339,10 @@ class StoryEncoder:
                 total = 0
             total += length
         yield slice(start, len(lengths))
+
+
+def check_pooling(name: str) -> Pooling:
+    """Check the name of a pooling; raises ValueError if it is unknown."""
+    if name not in POOLINGS:
+        raise ValueError(f"pooling {name!r} is not supported; set pooling= to 'mean' or 'first'")
+    return cast(Pooling, name)

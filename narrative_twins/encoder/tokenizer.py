@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.stories.sentences import Span
-from narrative_twins.stories.story import Order, StoryError, Window, check_length
+from narrative_twins.stories.story import Order, StoryError
 
 Ids: TypeAlias = NDArray[np.int32]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -23,6 +23,26 @@ _ANCHOR = "a"
 PIECE = 50_000
 """Characters that are tokenized at once."""
 _LINE_BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+
+
+class Window(NamedTuple):
+    """The sentences `[lo, hi)` to score, and the sentences `[start, stop)` to read with them: the
+    complete story, or as much of it around the window as fits the encoder's context."""
+
+    start: int
+    lo: int
+    hi: int
+    stop: int
+
+    @property
+    def base(self) -> Order:
+        """The sentences that are read, in story order."""
+        return tuple(range(self.start, self.stop))
+
+    @property
+    def size(self) -> int:
+        """The number of sentences that are scored."""
+        return self.hi - self.lo
 
 
 class Chunk(NamedTuple):
@@ -134,10 +154,8 @@ class StoryTokenizer:
         return np.asarray(encoding["input_ids"], np.int32), np.asarray(owners, np.int32)
 
     def tokenize(self, sentences: Sequence[str]) -> TokenizedStory:
-        """Tokenize a story; raises StoryError if a sentence has no tokens, or the story has more
-        than `MAX_STORY` characters."""
+        """Tokenize a story; raises StoryError if a sentence has no tokens."""
         texts = self.texts(sentences)
-        check_length(sum(map(len, texts)))
         first: list[Ids] = []
         later: list[Ids] = []
         exact = self._splits_at_spaces

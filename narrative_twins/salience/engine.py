@@ -69,22 +69,23 @@ def score_stories(
     if not isinstance(encoder, StoryEncoder):
         encoder = loaded_encoder(encoder)
     check_pooling(encoder, checked)
+    if not isinstance(stories, list):
+        check_stories(stories)
     engine = Engine(encoder, checked)
-    check_stories(stories)
     processes, size = checked.processes, checked.batch_size
     expected = length_hint(stories)
     progress = None
     if checked.progress is not False:
         progress = Progress(checked.progress, "stories", expected)
 
-    def parsed(source: Any) -> Story | StoryError:
+    def parsed(source: Any) -> Outcome:
         try:
             story = Story.parse(source, checked.windows, checked.splitter)
         except StoryError as error:
             return error
         if progress is not None and checked.approximate is None:
             progress.compare(encoder, checked.operations, story)
-        return story
+        return StorySalience.unscored(story, checked.operations, checked.approximation)
 
     read = map(parsed, stories)
     if processes == 1 or expected == 1:
@@ -173,40 +174,31 @@ class Engine:
     def __post_init__(self) -> None:
         self.planner = Planner(self.options.operations, self.options.approximate is not None)
 
-    def outcomes(self, stories: Iterable[Story | StoryError]) -> Generator[Outcome, None, None]:
-        """What becomes of each story, in order; stories that could not be parsed are errors
-        already. An error that will be raised is passed on at once, with the stories before it."""
+    def outcomes(self, stories: Iterable[Outcome]) -> Generator[Outcome, None, None]:
+        """What becomes of each story, in order, from results whose scores are 0; stories that could
+        not be parsed are errors already. An error that will be raised is passed on at once, with
+        the stories before it."""
         stops = self.options.on_error == "raise"
-        for story in stories:
-            if isinstance(story, StoryError):
-                self.buffer.append(story)
-            else:
-                self._plan(story)
+        for outcome in stories:
+            self.buffer.append(outcome)
+            if isinstance(outcome, StorySalience):
+                self._plan(outcome)
             is_full = len(self.buffer) >= self.options.batch_size or self.planned >= BUFFER_TOKENS
             if is_full or (stops and isinstance(self.buffer[-1], StoryError)):
                 yield from self._flush()
         yield from self._flush()
 
-    def _plan(self, story: Story) -> None:
-        """Plan the windows of a story; score those planned so far whenever they reach
-        `BUFFER_TOKENS`."""
-        scores = {name: [0.0] * len(story.sentences) for name in self.planner.names}
-        result = StorySalience(
-            story,
-            scores,
-            self.encoder.context_tokens,
-            approximate=self.options.approximation,
-            dtype=self.encoder.dtype_name,
-        )
-        at = len(self.buffer)
-        self.buffer.append(result)
+    def _plan(self, result: StorySalience) -> None:
+        """Plan the windows of the last story of the buffer; score those planned so far whenever
+        they reach `BUFFER_TOKENS`."""
+        at = len(self.buffer) - 1
         try:
-            tokens = self.encoder.tokenize(story.sentences)
-            for plan in self.planner.plans(tokens, story.windows):
+            tokens = self.encoder.tokenize(result.sentences)
+            for plan in self.planner.plans(tokens, result.windows):
                 if plan.cut_tokens > result.cut_tokens:
                     result = self.buffer[at] = replace(result, cut_tokens=plan.cut_tokens)
                     if self.options.on_truncation == "error":
-                        why = _too_long(result.context_tokens, plan.cut_tokens)
+                        why = _too_long(self.encoder.context_tokens, plan.cut_tokens)
                         raise StoryError(f"the story {why}")
                 self.plans.append((at, plan))
                 self.planned += plan.tokens
@@ -254,9 +246,13 @@ class Engine:
         # Stories with errors count as done too.
         self.finished += len(buffer)
         self._advance(self.finished - self.done)
-        yield from buffer
+        context, dtype = self.encoder.context_tokens, self.encoder.dtype_name
+        for outcome in buffer:
+            if isinstance(outcome, StorySalience):
+                outcome = replace(outcome, context_tokens=context, dtype=dtype)
+            yield outcome
 
-    def start(self, number: int) -> Callable[[list[Story | StoryError]], list[Outcome]]:
+    def start(self, number: int) -> Callable[[list[Outcome]], list[Outcome]]:
         """In a new process with a number: scores some stories, on the accelerator of that number if
         there are several."""
         self.encoder = self.encoder.on_accelerator(number)

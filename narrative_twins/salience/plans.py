@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.encoder.tokenizer import Chunk, TokenizedStory
+from narrative_twins.encoder.tokenizer import Chunk, TokenizedStory, Window
 from narrative_twins.salience.operations import Operation
 from narrative_twins.stories.sentences import Span
-from narrative_twins.stories.story import Order, StoryError, Window
+from narrative_twins.stories.story import Order, StoryError
 
 WINDOW_TOKENS = 100_000_000
 """Maximal tokens of the variants of a window; the plan of a larger window would take more than half

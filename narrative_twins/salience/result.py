@@ -15,7 +15,7 @@ import numpy as np
 from narrative_twins.plots.figures import salience_figure
 from narrative_twins.plots.shades import shaded_cell
 from narrative_twins.plots.style import PAGE, check_figure, one_line, save_figure, shortened
-from narrative_twins.salience.operations import OPERATIONS, comparisons
+from narrative_twins.salience.operations import OPERATIONS, Operation, comparisons
 from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Story, StoryError, shown_value
 
@@ -211,6 +211,14 @@ class StorySalience(Scored, Mapping[str, Any]):
     approximate: str | None = None
     index: int = 0
     dtype: str | None = None
+
+    @classmethod
+    def unscored(
+        cls, story: Story, operations: Iterable[Operation], approximate: str | None
+    ) -> StorySalience:
+        """A result in which all scores are 0, for the engine to fill in."""
+        scores = {operation.name: [0.0] * len(story.sentences) for operation in operations}
+        return cls(story, scores, approximate=approximate)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], index: int = 0) -> StorySalience:

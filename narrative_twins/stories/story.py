@@ -9,7 +9,7 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice, pairwise
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from narrative_twins.stories.sentences import (
     Span,
@@ -45,26 +45,6 @@ _DECODE = "decode them: data.decode('utf-8')"
 _EMPTY = "the story is empty; give it at least one sentence"
 _REPR = reprlib.Repr()
 _REPR.maxlevel = 3
-
-
-class Window(NamedTuple):
-    """The sentences `[lo, hi)` to score, and the sentences `[start, stop)` to read with them: the
-    complete story, or as much of it around the window as fits the encoder's context."""
-
-    start: int
-    lo: int
-    hi: int
-    stop: int
-
-    @property
-    def base(self) -> Order:
-        """The sentences that are read, in story order."""
-        return tuple(range(self.start, self.stop))
-
-    @property
-    def size(self) -> int:
-        """The number of sentences that are scored."""
-        return self.hi - self.lo
 
 
 @runtime_checkable
@@ -169,6 +149,7 @@ class Story:
             sentences = [text[start:stop] for start, stop in spans]
         else:
             sentences, sizes = _from_list(source)
+            check_length(sum(map(len, sentences)))
             text = text.text if isinstance(text, TextOfParagraphs) else text
             text = " ".join(sentences) if text is None else text
             spans = _locate(sentences, text)

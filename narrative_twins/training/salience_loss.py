@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.nn.functional import kl_div
 
 from narrative_twins.data.rows import RowError
-from narrative_twins.encoder.tokenizer import Chunk, Ids, StoryTokenizer
+from narrative_twins.encoder.tokenizer import Chunk, Ids, StoryTokenizer, Window
 from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.options import SCORING_OPTIONS, Approximation
 from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans
-from narrative_twins.stories.story import Story, Window
+from narrative_twins.stories.story import Story
 from narrative_twins.training.losses import (
     WindowLoss,
     checked_tokens,

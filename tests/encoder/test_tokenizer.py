@@ -220,12 +220,6 @@ def test_long_stories_are_tokenized_in_pieces(kind, monkeypatch):
         assert row.tolist() == other.tolist()
 
 
-def test_stories_that_are_too_long_are_refused(monkeypatch):
-    monkeypatch.setattr("narrative_twins.stories.story.MAX_STORY", 20)
-    with pytest.raises(StoryError, match="has 24 characters, more than the limit of 20; divide it"):
-        tokens_of("bert").tokenize(["Nadia ran.", "It was a river."][:1] * 2 + ["Ran."])
-
-
 def test_all_neighbors_are_in_one_run(monkeypatch):
     monkeypatch.setattr(tokenizer, "PIECE", 10)
     texts = ["a" * length for length in (3, 3, 3, 3, 20, 4, 4, 9, 1)]
