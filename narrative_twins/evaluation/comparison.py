@@ -138,7 +138,9 @@ class Comparison:
     def best(self, data: str, metric: str) -> set[str]:
         """The names of the lines that are best by a metric: the highest mean, and all that do not
         differ significantly from it (p of at least 0.05). People are not compared."""
-        ranked = ranked_lines(self.means[self.means["data"] == data], metric)
+        means = self.means[(self.means["data"] == data) & (self.means["metric"] == metric)]
+        means = means[means["mean"].notna() & ~means["scorer"].isin(PEOPLE)]
+        ranked = list(means.sort_values("mean", ascending=False, kind="stable")["name"])
         p_values = self.tests({(data, metric): ranked[0]}) if ranked else {}
         return {name for name in ranked if p_values.get((data, name, metric), 1.0) >= ALPHA}
 
@@ -255,14 +257,13 @@ class Comparison:
             if self.against is not None:
                 cells.append(Cell(p_value(self.p_values.get((data, name, main)))))
             rows.append(cells)
-        label = METRICS[main].label
-        legend = [
-            *_NOTES,
-            *[_SEVERAL_RUNS] * bool(self.means["sd"][self.means["data"] == data].notna().any()),
-            *[f"p: difference in {label} to {self.against}, by the same test."]
-            * (self.against is not None),
-            _GIVEN,
-        ]
+        legend = [*_NOTES]
+        if self.means["sd"][self.means["data"] == data].notna().any():
+            legend.append(_SEVERAL_RUNS)
+        if self.against is not None:
+            label = METRICS[main].label
+            legend.append(f"p: difference in {label} to {self.against}, by the same test.")
+        legend.append(_GIVEN)
         notes = [note for name, note in self.notes if name == data]
         return Table(f"{data}: {summary.text}.", columns, rows, [" ".join(legend), *notes])
 
@@ -285,14 +286,6 @@ class Comparison:
         if path is not None:
             save_figure(figure, path)
         return figure
-
-
-def ranked_lines(means: pd.DataFrame, metric: str) -> list[str]:
-    """The names of lines by their mean of a metric, the best first; without people and lines that
-    are undefined."""
-    lines = means[(means["metric"] == metric) & means["mean"].notna()]
-    lines = lines[~lines["scorer"].isin(PEOPLE)]
-    return list(lines.sort_values("mean", ascending=False, kind="stable")["name"])
 
 
 def _group_by(

@@ -84,30 +84,19 @@ class Table:
         rules: list[str] = []
         start = 1
         for group, size in self.groups:
-            if group:
-                cells.append(rf"\multicolumn{{{size}}}{{c}}{{{latex(group)}}}")
-                rules.append(rf"\cmidrule(lr){{{start}-{start + size - 1}}}")
-            else:
-                cells += [""] * size
+            cells += [rf"\multicolumn{{{size}}}{{c}}{{{latex(group)}}}"] if group else [""] * size
+            rules += [rf"\cmidrule(lr){{{start}-{start + size - 1}}}"] * bool(group)
             start += size
         above = [" & ".join(cells) + r" \\", " ".join(rules)] if cells else []
-        return "\n".join(
-            [
-                r"\begin{table}",
-                r"\centering",
-                rf"\caption{{{latex(' '.join([self.caption, *self.notes]))}}}",
-                rf"\begin{{tabular}}{{{self.names}{'r' * (width - 1)}}}",
-                r"\toprule",
-                *above,
-                " & ".join(map(latex, self.columns)) + r" \\",
-                r"\midrule",
-                *lines,
-                r"\bottomrule",
-                r"\end{tabular}",
-                r"\end{table}",
-                "",
-            ]
-        )
+        head = [
+            "\\begin{table}\n\\centering",
+            rf"\caption{{{latex(' '.join([self.caption, *self.notes]))}}}",
+            rf"\begin{{tabular}}{{{self.names}{'r' * (width - 1)}}}",
+            r"\toprule",
+        ]
+        columns = " & ".join(map(latex, self.columns)) + r" \\"
+        end = "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
+        return "\n".join([*head, *above, columns, r"\midrule", *lines, end])
 
 
 def _markdown_cell(cell: Cell) -> str:
