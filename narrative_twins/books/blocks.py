@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 from narrative_twins.stories.sentences import UNKNOWN, Span, heading_level, is_blank
 
 CONTENTS = "table of contents"
-"""The reason for which entries of one are left out. A heading before them is not that of what
-follows."""
+"""The reason for which entries of one are left out. A heading before them does not
+belong to what follows."""
 LONGEST_HEADING = 300
 """Characters. Longer ones are paragraphs that somebody has set as headings."""
 _LONGEST_VERSE = 80  # characters of a line
@@ -91,9 +91,9 @@ class Book:
     """A book, made by `read_book`.
 
     Attributes:
-        text: the text of the book: for plain text that of the file, without the header and the
-            licence of Project Gutenberg; for other formats the extracted text. All spans refer to
-            its characters.
+        text: the text of the book: for plain text the text of the file, without the header and
+            the licence of Project Gutenberg; for other formats the extracted text. All spans refer
+            to its characters.
         chapters: the chapters in order, each with at least one paragraph.
         title: the title, if the file has one.
         left_out: blocks of text that are in no chapter, in order, each with the reason.
@@ -124,8 +124,8 @@ def book_of_blocks(
     """The book that consists of some blocks, in order.
 
     - A heading begins a chapter. Of several headings without a paragraph between them, the last is
-      that of the chapter, with those before it that are each of a higher level: a part and its
-      first chapter, a number and a title.
+      the heading of the chapter, with the ones before it that are each of a higher level: a part
+      and its first chapter, a number and a title.
     - `Contents` and the like are no chapters, nor are the entries of a table of contents. If
       paragraphs follow its last entry, they have no heading.
     - A heading above all others at the beginning is the title.
@@ -181,9 +181,9 @@ def book_of_blocks(
         words = tuple(text[slice(*span)] for span in chapters.pop(0)[1])
         left_out.append(Block("left out", words, reason="title page"))
     story = tuple(
-        Chapter(_span(*own) if own else None, tuple(paragraphs), frozenset(breaks))
-        for own, paragraphs, breaks in chapters
-        if "".join(heading.letters for heading in own) not in _LISTS
+        Chapter(_span(*run) if run else None, tuple(paragraphs), frozenset(breaks))
+        for run, paragraphs, breaks in chapters
+        if "".join(heading.letters for heading in run) not in _LISTS
     )
     if not story:
         raise ValueError("has no text of a story; check that it is complete")
@@ -272,7 +272,7 @@ def _with_headings(blocks: Sequence[Block]) -> list[Block]:
 
 def _end_of_heading(blocks: Sequence[Block], letters: Sequence[str], at: int, label: str) -> int:
     """The end of the paragraphs from `at` that have together the letters of a label; `at` if they
-    have others. `letters` are those of each block."""
+    have others. `letters` has the letters of each block."""
     compared, stop = 0, at
     while stop < len(blocks) and blocks[stop].kind == "paragraph":
         if not letters[stop] or not label.startswith(letters[stop], compared):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from narrative_twins.books.archive import Archive, elements, inner_path, shown_name
 from narrative_twins.books.blocks import Block, Book, book_of_blocks
@@ -14,19 +14,13 @@ _NCX = "application/x-dtbncx+xml"
 _TEXT_TYPES = frozenset(
     ["application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"]
 )
-# The names that EPUB 2 has for parts of a book, where they differ from those of EPUB 3.
+# The names that EPUB 2 has for parts of a book, where they differ from EPUB 3.
 _GUIDE = {"title-page": "titlepage", "notes": "endnotes"}
 
+_Items: TypeAlias = dict[str | None, tuple[str, str, list[str]]]
+"""The files of the book as its package lists them, by their ids: names, types and properties."""
 _Entry: TypeAlias = tuple[tuple[str, str], str, int]
 """An entry of the table of contents: the file and the element it leads to, its text, its depth."""
-
-
-class _Item(NamedTuple):
-    """A file of the book, as its package lists it."""
-
-    name: str
-    kind: str
-    properties: list[str]
 
 
 def epub_book(data: bytes) -> Book:
@@ -42,7 +36,13 @@ def epub_book(data: bytes) -> Book:
         raise ValueError(f"names no package in {_CONTAINER}; get it again")
     package = inner_path("", path)[0]
     tree = archive.parsed(package)
-    items = {item.get("id"): _item(package, item) for item in elements(tree, "item")}
+    items: _Items = {}
+    for item in elements(tree, "item"):
+        kind, place = item.get("media-type", "").strip().lower(), ("", "")
+        # Of pictures and sounds on the web nothing is read.
+        if kind in _TEXT_TYPES or _place(package, item.get("href", "")):
+            place = inner_path(package, item.get("href", ""))
+        items[item.get("id")] = place[0], kind, item.get("properties", "").split()
     spine = next(elements(tree, "spine"), None)
     if spine is None:
         raise ValueError(f"has no reading order (spine) in {shown_name(package)}; get it again")
@@ -64,19 +64,7 @@ def epub_book(data: bytes) -> Book:
     return book_of_blocks(blocks, next(filter(None, map(_text, elements(tree, "title"))), None))
 
 
-def _item(package: str, item: Any) -> _Item:
-    kind = item.get("media-type", "").strip().lower()
-    try:
-        name = inner_path(package, item.get("href", ""))[0]
-    except ValueError:
-        # Of pictures and sounds on the web nothing is read.
-        if kind in _TEXT_TYPES:
-            raise
-        name = ""
-    return _Item(name, kind, item.get("properties", "").split())
-
-
-def _reading_order(spine: Any, items: dict[str | None, _Item]) -> list[str]:
+def _reading_order(spine: Any, items: _Items) -> list[str]:
     """The documents of the book in reading order, each once."""
     names: dict[str, None] = {}
     for reference in elements(spine, "itemref"):
@@ -90,23 +78,23 @@ def _reading_order(spine: Any, items: dict[str | None, _Item]) -> list[str]:
 
 
 def _navigation(
-    archive: Archive, items: dict[str | None, _Item], ncx_id: str | None
+    archive: Archive, items: _Items, ncx_id: str | None
 ) -> tuple[list[_Entry], set[str]]:
     """The table of contents, from the navigation of EPUB 3 or else the NCX of EPUB 2; and the
     documents that are not of the story by the landmarks of EPUB 3."""
     entries: list[_Entry] = []
     left_out: set[str] = set()
-    nav = next((item.name for item in items.values() if "nav" in item.properties), "")
+    nav = next((name for name, _, properties in items.values() if "nav" in properties), "")
     for element in elements(archive.parsed(nav), "nav") if nav in archive else ():
         kinds = attribute(element, "type").split()
         if "landmarks" in kinds:
             left_out |= _left_out(nav, element, "a")
         elif "toc" in kinds and not entries:
             entries += _entries(nav, element)
-    of_kind = (item for item in items.values() if item.kind == _NCX)
-    ncx = items.get(ncx_id) or next(of_kind, None)
-    if not entries and ncx is not None and ncx.name in archive:
-        entries += _entries(ncx.name, archive.parsed(ncx.name))
+    of_kind = (item for item in items.values() if item[1] == _NCX)
+    ncx, *_ = items.get(ncx_id) or next(of_kind, ("",))
+    if not entries and ncx in archive:
+        entries += _entries(ncx, archive.parsed(ncx))
     return entries, left_out
 
 

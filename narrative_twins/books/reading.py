@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from narrative_twins.books.blocks import Book
 from narrative_twins.books.docx import docx_book
@@ -29,8 +29,7 @@ MAX_FILE = 256_000_000
 """Bytes of the largest file that is read as a book, with its pictures."""
 
 
-@dataclass(frozen=True)
-class BookFormat:
+class BookFormat(NamedTuple):
     """A format of books. The command line, the readers of stories and the web page take all of
     `BOOK_FORMATS`.
 
@@ -74,7 +73,7 @@ def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
       blank lines, in other formats an empty paragraph, if these are rare.
 
     Nothing but the file is opened, and nothing is unpacked to disk. Limits are `MAX_FILE`, and
-    those of the modules `archive`, `markup` and `plain`.
+    in the modules `archive`, `markup` and `plain`.
 
     Args:
         path: the file.
@@ -140,8 +139,8 @@ def read_story_files(
     column: str | None = None,
 ) -> Iterator[Document]:
     """Read the stories of some files as `read_stories` does, and each book in HTML, EPUB, Word
-    (docx) or PDF as a story. Text and Markdown are not searched for chapters. The arguments are
-    those of `read_stories`; the format may also be the name of one of books."""
+    (docx) or PDF as a story. Text and Markdown are not searched for chapters. The arguments are as
+    for `read_stories`; the format may also be the name of one of books."""
     paths = files_of(paths, story_suffixes())
     named = len(paths) > 1 if named is None else named
     for path in paths:

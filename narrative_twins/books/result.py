@@ -348,7 +348,7 @@ def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
     """
     name = os.fspath(path)
     try:
-        *chapters, book = [json.loads(line) for line in _lines(name)] or [{}]
+        *chapters, book = [*_rows(name)] or [{}]
         if "levels" not in book:
             raise ValueError("the result of the book is not complete; resume the run by --resume")
         return BookSalience.from_dict({"chapters": chapters} | book)
@@ -362,20 +362,18 @@ def is_book_salience(path: str | os.PathLike[str]) -> bool:
     """Whether a file has the saved salience of a book, by the keys of its first line; False if it
     can't be read."""
     try:
-        data = json.loads(next(_lines(path), ""))
+        return not {"chapters", "scenes"}.isdisjoint(next(_rows(path), {}))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(data, Mapping) and ("chapters" in data or "scenes" in data)
 
 
-def _lines(path: str | os.PathLike[str]) -> Iterator[str]:
-    """The lines of a file that are not blank. Raises `ValueError` for one that is longer than a
-    JSON document may be or no JSON object."""
+def _rows(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """The objects in the lines of a file. Raises `ValueError` for a line that is none or longer
+    than a JSON document may be."""
     with open(path, encoding="utf-8") as file:
         while line := file.readline(MAX_DOCUMENT + 1):
             if len(line) > MAX_DOCUMENT or (line.strip() and not line.lstrip().startswith("{")):
-                raise ValueError(
-                    f"a line is not a JSON object of at most {MAX_DOCUMENT:,} characters"
-                )
+                most = f"{MAX_DOCUMENT:,} characters"
+                raise ValueError(f"a line is not a JSON object of at most {most}")
             if line.strip():
-                yield line
+                yield json.loads(line)

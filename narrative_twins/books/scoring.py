@@ -97,6 +97,8 @@ class BookScorer:
         """A scorer with the arguments of `score_book`, which are checked before an encoder is
         loaded."""
         options = {**FAST, **options}
+        if options.get("operations") is not None:  # an iterator would be empty the second time
+            options["operations"] = resolve_operations(options["operations"])
         by_level = level_operations(levels, options)
         encoder = loaded_encoder(encoder)
         if encoder.pooling != "mean" and set(by_level) != {"sentence"}:
@@ -126,7 +128,7 @@ class BookScorer:
         self, table: BookTable, result: BookSalience, done: Sequence[Mapping[str, Any]] = ()
     ) -> Iterator[dict[str, Any]]:
         """Score a book: add the scores to its result, and yield each chapter as plain data as soon
-        as its parts are scored; not those of `done`, which were scored before."""
+        as its parts are scored; not the rows in `done`, which were scored before."""
         sums = []
         scored = table.sentences_of(table.chapters[len(done) - 1])[1] if done else 0
         total, wanted = len(table.sentences), self.options.get("progress", False)
@@ -206,8 +208,6 @@ def level_operations(
     all_operations = resolve_operations(options.get("operations"))
     if "sentence" not in names:
         options = {**options, "approximate": None}
-    if options.get("operations") is not None:
-        options = {**options, "operations": all_operations}
     sentences = ScoringOptions(**options).operations
     above = [operation for operation in all_operations if operation.has_one_pass]
     if not above and names != {"sentence"}:

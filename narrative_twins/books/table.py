@@ -37,7 +37,7 @@ class Unit:
     Attributes:
         level: which of these it is.
         index: its index among all units of this level, counted from 0.
-        span: its characters in the text of the book; those of a chapter begin after the heading.
+        span: its characters in the text of the book; a chapter begins after its heading.
         text: the text of a sentence; the heading of a chapter on one line; empty without one, and
             for scenes.
         scores: by operation; of a chapter within the book, of a scene within its chapter, of a

@@ -104,7 +104,7 @@ def book(
     spans = [table.title, *(table.units(level).spans for level in LEVELS)]
     settings["book"] = digest([*spans, table.chapters.texts, table.sentences.texts])
     log = JsonlLog(f"{output.out}.part", settings, resume)
-    done = [row for row in log.rows if "scenes" in row]  # the last line may be that of the book
+    done = [row for row in log.rows if "scenes" in row]  # the last line may be of the book
     with on_interrupt(f"results so far are in {log.path}; continue with --resume"), log:
         for row in rows(done) if len(done) == len(log.rows) else ():
             log.append(row)

@@ -69,11 +69,11 @@ def test_ranks_and_tops(result):
 
 
 def test_plain_data_and_back(result):
-    for found in (
+    for each in (
         result,
         *(score_book(TALE, small(), levels=level, approximate=None) for level in result.levels),
     ):
-        assert BookSalience.from_dict(json.loads(json.dumps(found.json()))) == found
+        assert BookSalience.from_dict(json.loads(json.dumps(each.json()))) == each
 
 
 @pytest.mark.parametrize(

@@ -42,15 +42,15 @@ def books(draw):
 @given(book=books())
 def test_what_is_written_is_read_back(name, book):
     title, chapters = book
-    found = book_of(name, WRITERS[name](title, chapters))
-    assert [found.heading(at) for at in range(len(chapters))] == [ch.heading for ch in chapters]
-    for chapter, written in zip(found.chapters, chapters, strict=True):
-        assert [found.text[lo:hi] for lo, hi in chapter.paragraphs] == written.paragraphs
+    book_read = book_of(name, WRITERS[name](title, chapters))
+    assert [book_read.heading(at) for at in range(len(chapters))] == [ch.heading for ch in chapters]
+    for chapter, written in zip(book_read.chapters, chapters, strict=True):
+        assert [book_read.text[lo:hi] for lo, hi in chapter.paragraphs] == written.paragraphs
         assert sorted(chapter.breaks) == written.breaks
-    assert found.title == (None if name == "book.txt" else title)
-    story = Story.parse(found)
-    assert [found.text[slice(*span)] for span in story.spans] == list(story.sentences)
-    assert book_table(found).sentences.spans == list(story.spans)
+    assert book_read.title == (None if name == "book.txt" else title)
+    story = Story.parse(book_read)
+    assert [book_read.text[slice(*span)] for span in story.spans] == list(story.sentences)
+    assert book_table(book_read).sentences.spans == list(story.spans)
 
 
 HTML = [
@@ -281,11 +281,11 @@ def test_books_are_stories(tmp_path):
     ]
     (tmp_path / name).write_bytes(WRITERS[name]("Rain", chapters))
     (tmp_path / "other.txt").write_text("A b.")
-    (found,) = read_story_files([str(tmp_path / name)])
+    (document,) = read_story_files([str(tmp_path / name)])
     # Headings of any words are known, and sentences end where paragraphs do.
-    assert Story.parse(found.content).sentences == ("It rained.", "Nadia ran", "home.", "So.")
+    assert Story.parse(document.content).sentences == ("It rained.", "Nadia ran", "home.", "So.")
     paragraphs = ("It rained. Nadia ran", "home.", "So.")
-    assert Story.parse(found.content, splitter="paragraphs").sentences == paragraphs
+    assert Story.parse(document.content, splitter="paragraphs").sentences == paragraphs
     first, _ = read_story_files([str(tmp_path)])
     assert Story.parse(first.content).id == str(tmp_path / name)
     assert count_stories([str(tmp_path / name), str(tmp_path / "other.txt")]) == 2

@@ -134,8 +134,8 @@ def test_more_blank_lines_than_elsewhere_are_breaks():
     few = "A 0.\n\nA 1.\n\nA 2.\n\n\nA 3.\n\nA 4.\n\n\n\nA 5."
     assert "*" not in outline(plain_book(few)), "two of five is no rare mark"
     more = "\n\n" + "\n\n".join(f"A {number}." for number in range(6))
-    found = outline(plain_book(few + more))
-    assert found.startswith("- | A 0. | A 1. | A 2. | * A 3. | A 4. | * A 5. | A 0. | A 1.")
+    shown = outline(plain_book(few + more))
+    assert shown.startswith("- | A 0. | A 1. | A 2. | * A 3. | A 4. | * A 5. | A 0. | A 1.")
     # Before and after headings there are more anyway.
     assert "*" not in outline(plain_book(f"{more}\n\n\n\nChapter 1\n\n\n\nIt rained."))
 

@@ -49,16 +49,16 @@ def test_sentences_equal_those_of_score_stories_in_the_windows_of_scenes(options
     sea, mill = "Nadia ran. It rained on the mill.", "She swam alone."
     chapter = ["Chapter 1", *[sea] * 8, "***", *[mill] * 12]
     result = score_book(book_of(chapter), encoder, levels="sentence", **options)
-    found = result.at("sentence")
+    scored = result.at("sentence")
     windows = [
         (lo + first, lo + stop)
         for lo, hi in result.scenes.inside
-        for first, stop in Story.parse(found.texts[lo:hi]).windows
+        for first, stop in Story.parse(scored.texts[lo:hi]).windows
     ]
-    assert len(result.scenes) == 2 and len(windows) == 4 and found.windows == windows
-    story = {"sentences": found.texts, "windows": found.windows}
+    assert len(result.scenes) == 2 and len(windows) == 4 and scored.windows == windows
+    story = {"sentences": scored.texts, "windows": scored.windows}
     (expected,) = score_stories([story], encoder, **options)
-    assert found.scores == expected.scores and result.approximate == expected.approximate
+    assert scored.scores == expected.scores and result.approximate == expected.approximate
 
 
 def test_scores_of_a_level_do_not_depend_on_the_others(encoder):
@@ -86,10 +86,12 @@ parts = st.lists(st.one_of(sentence, st.just("***")), min_size=1, max_size=8)
 @given(st.lists(parts, min_size=1, max_size=4))
 @settings(max_examples=8)
 def test_the_tree_has_every_sentence_once_in_order_and_no_heading(chapters):
-    written = [[f"Chapter {number}", "Nadia ran.", *found] for number, found in enumerate(chapters)]
+    written = [
+        [f"Chapter {number}", "Nadia ran.", *scored] for number, scored in enumerate(chapters)
+    ]
     book = book_of(*written)
     result = score_book(book, small())
-    expected = [part for found in written for part in found[1:] if part != "***"]
+    expected = [part for scored in written for part in scored[1:] if part != "***"]
     assert [unit.text for unit in result.units("sentence")] == expected
     for level in LEVELS:
         units = result.units(level)

@@ -72,9 +72,9 @@ def epub2_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
 
 def docx_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
     """A Word file."""
-    found = _marked(chapters, lambda heading: word_paragraph(heading, "Heading2"), "***")
+    parts = _marked(chapters, lambda heading: word_paragraph(heading, "Heading2"), "***")
     return docx(
-        "".join(part if part.startswith("<") else word_paragraph(part) for part in found), title
+        "".join(part if part.startswith("<") else word_paragraph(part) for part in parts), title
     )
 
 
@@ -158,23 +158,23 @@ def epub(
         ' full-path="OEBPS/content.opf"'
         ' media-type="application/oebps-package+xml"/></rootfiles></container>'
     )
-    found: dict[str, str | bytes] = {
+    packed: dict[str, str | bytes] = {
         "mimetype": "application/epub+zip",
         "META-INF/container.xml": container,
         "OEBPS/content.opf": package,
     }
-    found |= {f"OEBPS/{path}": content for path, content in files.items()}
+    packed |= {f"OEBPS/{path}": content for path, content in files.items()}
     if ncx is not None:
-        found["OEBPS/toc.ncx"] = ncx
-    return archive(found | dict(more or {}))
+        packed["OEBPS/toc.ncx"] = ncx
+    return archive(packed | dict(more or {}))
 
 
 def archive(files: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """A ZIP archive."""
     data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", method) as found:
+    with zipfile.ZipFile(data, "w", method) as packed:
         for name, content in files.items():
-            found.writestr(name, content)
+            packed.writestr(name, content)
     return data.getvalue()
 
 
@@ -236,7 +236,7 @@ def _marked(
 
 
 def _body(chapters: list[WrittenChapter]) -> str:
-    found = _marked(chapters, lambda heading: f"<h2>{escape(heading)}</h2>", "<hr/>")
+    parts = _marked(chapters, lambda heading: f"<h2>{escape(heading)}</h2>", "<hr/>")
     return "\n".join(
-        part if part.startswith(("<h2>", "<hr/>")) else f"<p>{escape(part)}</p>" for part in found
+        part if part.startswith(("<h2>", "<hr/>")) else f"<p>{escape(part)}</p>" for part in parts
     )

@@ -12,7 +12,7 @@ from support.oracle import similarity
 def book_of(*chapters: list[str], title: str | None = None) -> Book:
     """A book of chapters; a chapter is a heading, which may be empty, and paragraphs, and `***` is
     a marked break."""
-    text, found = "", []
+    text, made = "", []
     for heading, *paragraphs in chapters:
         start = len(text)
         text += f"{heading}\n\n" if heading else ""
@@ -23,9 +23,9 @@ def book_of(*chapters: list[str], title: str | None = None) -> Book:
             else:
                 spans.append((len(text), len(text) + len(paragraph)))
             text += f"{paragraph}\n\n"
-        own = (start, start + len(heading)) if heading else None
-        found.append(Chapter(own, tuple(spans), frozenset(breaks)))
-    return Book(text, tuple(found), title)
+        span = (start, start + len(heading)) if heading else None
+        made.append(Chapter(span, tuple(spans), frozenset(breaks)))
+    return Book(text, tuple(made), title)
 
 
 TALE = book_of(
