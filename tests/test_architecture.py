@@ -13,7 +13,6 @@ import narrative_twins
 
 ORDER = """
 extras writing
-files
 stories plots
 data encoder
 hub salience
