@@ -1,1 +1,1 @@
-"""The package in other tools: a component for spaCy, tasks for mteb."""
+"""The package in other tools: a component for spaCy."""

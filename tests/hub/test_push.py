@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
-from transformers import AutoModel, AutoTokenizer, pipeline
+from transformers import pipeline
 
 from narrative_twins import StoryEncoder, push_encoder, score_stories, trainable_encoder
 from narrative_twins.commands.cli import main
@@ -239,12 +239,3 @@ def test_adapter_on_the_hub_is_loaded_with_its_base_on_the_hub(bert_folder, hub,
     loaded = load("somebody/adapter").encoder
     for encoder in (loaded, StoryEncoder.from_sentence_transformer(trained)):
         assert np.allclose(scores(encoder), expected, atol=1e-6)
-
-
-def test_adapters_that_can_not_be_merged_are_refused_before_the_push(bert_folder, hub):
-    peft = pytest.importorskip("peft")
-    config = peft.PrefixTuningConfig(task_type="FEATURE_EXTRACTION", num_virtual_tokens=3)
-    prefixed = peft.get_peft_model(AutoModel.from_pretrained(bert_folder), config)
-    with pytest.raises(ValueError, match=r"PREFIX_TUNING\) can't be merged"):
-        push_encoder(StoryEncoder(prefixed, AutoTokenizer.from_pretrained(bert_folder)), NAME)
-    assert hub.asked == []
