@@ -110,7 +110,7 @@ def files_of(paths: Iterable[str], suffixes: tuple[str, ...] = STORY_SUFFIXES) -
     """The paths, with each folder replaced by the files in it that end in one of the suffixes, in
     the order of their names: not those in its folders, and no hidden ones. A folder without such
     files stays."""
-    found: list[str] = []
+    files: list[str] = []
     for path in paths:
         is_folder = path != STDIN and os.path.isdir(path) and os.access(path, os.R_OK)
         inside = [
@@ -118,8 +118,8 @@ def files_of(paths: Iterable[str], suffixes: tuple[str, ...] = STORY_SUFFIXES) -
             for name in (sorted(os.listdir(path)) if is_folder else ())
             if name.lower().endswith(suffixes) and not name.startswith(".")
         ]
-        found += [file for file in inside if os.path.isfile(file)] or [path]
-    return found
+        files += [file for file in inside if os.path.isfile(file)] or [path]
+    return files
 
 
 def count_stories(paths: Iterable[str], input_format: str = "auto") -> int:
@@ -301,11 +301,11 @@ def _table(name: str, file: Lines, column: str | None) -> Iterator[Document]:
     try:
         columns, rows = table_rows(file)
         is_roc = column is None and {"storyid", *ROC_SENTENCES} <= set(columns)
-        chosen = None if is_roc else _story_column(columns, column)
-        if chosen is not None and columns.count(chosen) > 1:
-            raise ValueError(f"has several columns {chosen!r}; rename or remove all but one")
+        of_stories = None if is_roc else _story_column(columns, column)
+        if of_stories is not None and columns.count(of_stories) > 1:
+            raise ValueError(f"has several columns {of_stories!r}; rename or remove all but one")
         for number, row in rows:
-            yield document_of(f"{name}, line {number}", _story_of_row, row, chosen)
+            yield document_of(f"{name}, line {number}", _story_of_row, row, of_stories)
     except csv.Error as error:
         problem = f"can't be read as CSV after line {number} ({error}); close its quotation marks"
         yield Document(name, None, problem)
@@ -318,14 +318,14 @@ def _story_column(columns: Sequence[str], asked: str | None) -> str:
     if asked in columns or not columns:
         return asked or ""
     by_name = {column.strip().lower(): column for column in columns}
-    known = [by_name[name] for name in TEXT_COLUMNS if name in by_name]
+    usual = [by_name[name] for name in TEXT_COLUMNS if name in by_name]
     if asked is None and len(columns) == 1:
         return columns[0]
-    if asked is None and known and "sentence" not in by_name:
-        return known[0]
+    if asked is None and usual and "sentence" not in by_name:
+        return usual[0]
     what = f"no column {asked!r}" if asked else "no column of stories that is known"
-    found = ", ".join(columns[:20])
-    raise ValueError(f"has {what} (its columns: {found}); name one of them with --column")
+    names = ", ".join(columns[:20])
+    raise ValueError(f"has {what} (its columns: {names}); name one of them with --column")
 
 
 def _story_of_row(row: dict[str, Any], column: str | None) -> dict[str, Any]:

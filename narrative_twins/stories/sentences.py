@@ -105,10 +105,10 @@ def check_splitter(splitter: Any) -> SplitFunction:
     name = "sentences" if splitter is None else splitter
     if isinstance(name, str) and name in SPLITTERS:
         return SPLITTERS[name]
-    given = repr(splitter) if isinstance(splitter, str) else type(splitter).__name__
+    value = repr(splitter) if isinstance(splitter, str) else type(splitter).__name__
     names = ", ".join(map(repr, SPLITTERS))
     raise TypeError(
-        f"a splitter is a function from a text to its sentences, or one of {names}; not {given}"
+        f"a splitter is a function from a text to its sentences, or one of {names}; not {value}"
     )
 
 
@@ -146,14 +146,14 @@ def in_english_marks(text: str) -> str:
     ellipsis that may end a sentence as a question mark: the marks after which `syntok` splits
     correctly."""
     chars, closing = list(text), ""
-    for found in _MARKS.finditer(text):
-        mark = found.group()
+    for match in _MARKS.finditer(text):
+        mark = match.group()
         if mark in closing:
-            chars[found.start()], closing = "”", ""
+            chars[match.start()], closing = "”", ""
         elif mark in _CLOSED_BY:
             # A second mark of the same kind opens a quotation within the quotation, or a new
             # paragraph of speech.
-            chars[found.start()], closing = "“", _CLOSED_BY[mark]
+            chars[match.start()], closing = "“", _CLOSED_BY[mark]
         elif mark not in "“”":
             closing = ""  # a quotation ends with its paragraph
     return _ELLIPSIS.sub("?", "".join(chars))
@@ -336,12 +336,12 @@ def find_headings(text: str) -> list[Span]:
       a gap.
     """
     lines = list(_lines(text))
-    found: list[_Line] = []
+    headings: list[_Line] = []
     edge = _Line("", 0, True, True)
     for before, line, after in zip([edge, *lines], lines, [*lines[1:], edge], strict=False):
         if len(line.text) > MAX_LENGTH:
             continue
-        follows = before in found[-1:]  # a heading
+        follows = before in headings[-1:]
         begins = line.opens or follows or bool(_CLOSED_LINE.search(before.text))
         is_apart = begins and (line.closes or not after.text[:1].islower())
         is_title = " " in line.text and line.closes and after is not edge and _is_title(line.text)
@@ -350,9 +350,9 @@ def find_headings(text: str) -> list[Span]:
             or (is_apart and _is_heading(line.text))
             or (follows and is_title and _lacks_title(before.text))
         ):
-            found.append(line)
+            headings.append(line)
     counted = [*_counted(lines, _ROMANS), *_counted(lines, list(map(str, range(1000))))]
-    return sorted({(line.start, line.start + len(line.text)) for line in [*found, *counted]})
+    return sorted({(line.start, line.start + len(line.text)) for line in [*headings, *counted]})
 
 
 def heading_level(heading: str) -> int:

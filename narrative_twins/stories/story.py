@@ -288,8 +288,8 @@ def _content(row: Mapping[str, Any]) -> Any:
             f"'text' is {type(text).__name__}, not text; pass sentences as 'sentences'; {_COLUMN}"
         )
     lists = [value for value in (row.get("sentences"), row.get("story")) if _is_list(value)]
-    found = [*lists, row.get("sentences"), text, row.get("story")]
-    content = next((value for value in found if value is not None), None)
+    values = [*lists, row.get("sentences"), text, row.get("story")]
+    content = next((value for value in values if value is not None), None)
     if content is None:
         keys = ", ".join(map(shown_value, islice(row, 10))) or "none"
         raise StoryError(f"the mapping has no 'sentences', 'story' or 'text' (its keys: {keys})")
@@ -340,7 +340,7 @@ def _split_region(text: str, span: Span, split: SplitFunction) -> list[Span]:
     pieces = (str(piece).strip() for piece in split(region))
     located = _locate([piece for piece in pieces if not is_blank(piece)], region)
     # A splitter may drop punctuation between sentences, but not letters or digits.
-    edges = [0, *(edge for found in located for edge in found), len(region)]
+    edges = [0, *(edge for span in located for edge in span), len(region)]
     for lo, hi in zip(edges[::2], edges[1::2], strict=True):
         if any(map(str.isalnum, region[lo:hi])):
             lost = region[lo:hi].strip()[:40]
