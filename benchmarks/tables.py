@@ -1,4 +1,4 @@
-"""Print the Markdown tables of the README and docs/speed.md from the results in
+"""Print the Markdown tables of docs/speed.md from the results in
 `benchmarks/results`:
 
     python benchmarks/tables.py
@@ -7,15 +7,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 LARGE = {"BERT-large": "bert-large", "1B ModernBERT": "modernbert-1b"}
-OTHERS = ("reference loop", "sentence-transformers")
-SUMMARY = (*OTHERS, "exact, float32", "exact, auto", "one pass, auto")
-"""The rows in the README."""
 
 
 def read(name: str) -> dict[str, Any]:
@@ -23,15 +20,13 @@ def read(name: str) -> dict[str, Any]:
     return report
 
 
-def speed(
-    works: Sequence[dict[str, Any]], titles: Sequence[str], ways: Collection[str] = ()
-) -> Iterator[str]:
+def speed(works: Sequence[dict[str, Any]], titles: Sequence[str]) -> Iterator[str]:
     """Seconds of each way, and how many times as fast it is as the first row, in several kinds of
-    work; of some ways or all."""
+    work."""
     yield "| | " + " | ".join(f"{title} | times as fast" for title in titles) + " |"
     yield "|---" * (1 + 2 * len(titles)) + "|"
     rows = [{row["way"]: row for row in work["rows"]} for work in works]
-    for way in (way for way in rows[0] if not ways or way in ways):
+    for way in rows[0]:
         cells = (f"{row[way]['seconds']:.3g} s | {row[way]['times as fast']:,.1f}" for row in rows)
         yield f"| {way} | " + " | ".join(cells) + " |"
 
@@ -62,12 +57,11 @@ def all_tables() -> dict[str, list[Iterator[str]]]:
     large = [read(f"speed-{file}-cpu.json")["stories"] for file in LARGE.values()]
     names = [f"{name}, {work['stories']} stories" for name, work in zip(LARGE, large, strict=True)]
     return {
-        "README.md": [speed(works, titles, SUMMARY)],
         "docs/speed.md": [
             speed(works, titles),
             speed(large, names),
             tradeoff(read("tradeoff.json")),
-        ],
+        ]
     }
 
 
