@@ -21,7 +21,7 @@ from narrative_twins.books import reading as books
 from narrative_twins.books.reading import book_of, read_book
 
 from support.books import WRITERS, WrittenChapter, archive, docx, epub, pdf, word_paragraph, xhtml
-from support.readers import memory_below
+from support.memory import memory_below
 
 CHAPTER = xhtml("<h2>Chapter 1</h2><p>It rained.</p>")
 GOOD = epub({"c.xhtml": CHAPTER})

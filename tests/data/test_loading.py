@@ -27,6 +27,9 @@ from narrative_twins.data import (
 )
 from narrative_twins.data.records import read_records
 from narrative_twins.data.rows import check_twins_row
+from narrative_twins.stories import reading
+
+from support.memory import memory_below
 
 TWINS = {"id": "a", "story": ["Nadia ran."], "twin": ["She hurried."]}
 
@@ -122,6 +125,18 @@ def test_unreadable_files(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(RowError, match=message):
             list(read_records(str(tmp_path / name)))
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "csv"])
+def test_compressed_rows_are_bounded(suffix, tmp_path, monkeypatch):
+    """A few kilobytes that unpack to 20 MB."""
+    monkeypatch.setattr(reading, "MAX_LINE", 10_000)
+    monkeypatch.setattr(reading, "MAX_DOCUMENT", 20_000)
+    start = b"story_id,sentence,label\n" if suffix == "csv" else b'"'
+    path = tmp_path / f"rows.{suffix}.gz"
+    path.write_bytes(gzip.compress(start + b" " * 20_000_000))
+    with memory_below(10_000_000), pytest.raises(RowError, match="of more than [12]0,000 bytes"):
+        list(read_records(str(path)))
 
 
 def test_parquet_with_two_columns_of_a_name(tmp_path):

@@ -1,9 +1,5 @@
-"""Child processes of tests. Each ends with the test that started it, also if the test fails or is
-killed.
-
-All descendants of a child are found by a variable in their environment, also those in other process
-groups.
-"""
+"""Child processes of tests. Each ends with the test that started it, with all its descendants, which
+are found by a variable in their environment."""
 
 from __future__ import annotations
 
@@ -15,8 +11,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache, partial
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +34,8 @@ _numbers = itertools.count()
 def started(
     *command: object, env: dict[str, str] | None = None, **options: Any
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start a command, and kill it and its descendants at the end of the block. Options are those
-    of `Popen`."""
-    _start_reaper()
+    """Start a command with options of `Popen`; at the end of the block it is killed with its
+    descendants."""
     mark = f"{os.getpid()}-{next(_numbers)}."
     environment = {**(os.environ if env is None else env), _MARK: mark}
     process = subprocess.Popen(
@@ -51,15 +46,15 @@ def started(
             try:
                 yield process
             finally:
-                kill_marked(mark)
+                _kill_marked(mark)
     finally:
-        kill_marked(mark)
+        _kill_marked(mark)
 
 
 def run_command(
     *command: object, input: str | None = None, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end and capture its output; options are those of `Popen`."""
+    """Run a command to its end with options of `Popen`, and capture its output."""
     pipes = {"stdin": subprocess.PIPE if input is not None else subprocess.DEVNULL}
     pipes |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with started(*command, **pipes | options) as process:
@@ -139,40 +134,19 @@ def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str] | No
         time.sleep(0.01)
 
 
-def kill_marked(mark: str) -> None:
-    """Kill all processes whose mark begins with `mark`, until there are none."""
-    while found := [process for process in psutil.process_iter() if _is_marked(process, mark)]:
-        for process in found:
-            try:
+def _kill_marked(mark: str) -> None:
+    """Kill all processes with a mark, until there are none."""
+    while processes := [process for process in psutil.process_iter() if _is_marked(process, mark)]:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
-            except psutil.NoSuchProcess:
-                pass
-        time.sleep(
-            0.01
-        )  # not `wait_procs`, which would take the exit status from the `Popen` of a child
+        # Not `wait_procs`, which would take the exit status from the `Popen` of a child.
+        time.sleep(0.01)
 
 
 def _is_marked(process: psutil.Process, mark: str) -> bool:
     try:
-        return (
-            process.environ().get(_MARK, "").startswith(mark)
-            and process.status() != psutil.STATUS_ZOMBIE
-        )
+        is_alive = process.status() != psutil.STATUS_ZOMBIE
+        return is_alive and process.environ().get(_MARK) == mark
     except (psutil.Error, OSError):
         return False
-
-
-@cache
-def _start_reaper() -> subprocess.Popen[bytes]:
-    """Start a process that kills all marked processes of this one when this one has ended, even by
-    SIGKILL: then its standard input is closed."""
-    code = (
-        "import sys; sys.stdin.read(); from support.processes import kill_marked;"
-        " kill_marked(sys.argv[1])"
-    )
-    return subprocess.Popen(
-        [sys.executable, "-c", code, f"{os.getpid()}-"],
-        stdin=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-        start_new_session=True,
-    )
