@@ -10,7 +10,7 @@ from narrative_twins.books.blocks import CONTENTS, Block, Book, book_of_blocks
 from narrative_twins.books.markup import attribute, local_name
 
 _HEADING = re.compile(r"heading ?([1-9])")
-_BODY_LEVEL = 9  # the outline level of what is not a heading
+_LEVELS = {str(level): level for level in range(10)}  # outline levels; 9 is no heading
 _MOST_BASES = 20  # styles that a style is based on, one by another; Word allows ten
 # Text that was moved or deleted, earlier styles, pictures with text of their own, and copies for
 # older programs.
@@ -58,7 +58,7 @@ def docx_book(data: bytes) -> Book:
             title, is_titled = title or " ".join(lines), True
         elif style.name.startswith(_LEFT_OUT):
             blocks.append(Block("left out", lines, reason=CONTENTS))
-        elif style.level is not None and style.level < _BODY_LEVEL:
+        elif style.level is not None and style.level < 9:
             blocks.append(Block("heading", lines, style.level + 1))
         else:
             blocks.append(Block("paragraph", lines))
@@ -83,7 +83,7 @@ def _style_of(paragraph: Any, styles: dict[str, _Style]) -> _Style:
         key = attribute(element, "val")
         style = styles.get(key) or _named(key)
     if (element := paragraph.find("{*}pPr/{*}outlineLvl")) is not None:
-        style = style._replace(level=_level(attribute(element, "val")))
+        style = style._replace(level=_LEVELS.get(attribute(element, "val")))
     return style
 
 
@@ -95,7 +95,7 @@ def _styles(tree: Any) -> dict[str, _Style]:
         values = {local_name(child.tag): attribute(child, "val") for child in style.iter()}
         key = attribute(style, "styleid")
         name, level, _ = _named(values.get("name") or key)
-        level = _level(values.get("outlinelvl", "")) if level is None else level
+        level = _LEVELS.get(values.get("outlinelvl", "")) if level is None else level
         styles[key] = _Style(name, level, values.get("basedon", ""))
     for key, style in styles.items():
         based_on = style
@@ -110,7 +110,3 @@ def _named(name: str) -> _Style:
     """A style by its name alone."""
     heading = _HEADING.fullmatch(name.lower())
     return _Style(name.lower(), int(heading[1]) - 1 if heading else None)
-
-
-def _level(value: str) -> int | None:
-    return int(value) if value.isascii() and value.isdigit() and len(value) < 3 else None

@@ -19,6 +19,7 @@ from narrative_twins.stories.reading import (
     STORY_SUFFIXES,
     Document,
     decode,
+    document_of,
     files_of,
     read_stories,
 )
@@ -86,14 +87,19 @@ def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
     """
     name = os.fspath(path)
     try:
-        with open(name, "rb") as file:
-            data = file.read(MAX_FILE + 1)
-        return book_of(name, data, input_format)
-    except OSError as error:
-        problem = f"can't be read ({error.strerror}); check the name"
-        raise StoryError(f"{for_terminal(name)}: {problem}") from None
+        return _book_in(name, input_format)
     except ValueError as error:
         raise StoryError(f"{for_terminal(name)}: {error}") from error
+
+
+def _book_in(path: str, input_format: str) -> Book:
+    """As `read_book`, also of standard input; the errors are `ValueError` without the name."""
+    try:
+        with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
+            data = file.read(MAX_FILE + 1)
+    except OSError as error:
+        raise ValueError(f"can't be read ({error.strerror}); check the name") from None
+    return book_of(path, data, input_format)
 
 
 def book_of(name: str, data: bytes, input_format: str = "auto") -> Book:
@@ -149,11 +155,7 @@ def read_story_files(
             yield from read_stories([path], input_format, named, column)
             continue
         name = "standard input" if path == STDIN else for_terminal(path)
-        try:
-            with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
-                book = book_of(name, file.read(MAX_FILE + 1), form)
-            yield Document(name, {"id": name, "text": book} if named else book)
-        except OSError as error:
-            yield Document(name, None, f"can't be read ({error.strerror}); check the name")
-        except ValueError as error:
-            yield Document(name, None, str(error))
+        document = document_of(name, _book_in, path, form)
+        if named and document.problem is None:
+            document = document._replace(content={"id": name, "text": document.content})
+        yield document

@@ -300,12 +300,12 @@ class BookSalience(BookTable):
             "scene": [(chapter, scene) for scene, chapter in enumerate(chapters)],
             "sentence": [(chapters[scene], scene) for scene in scenes],
         }
-        columns = ["level", "chapter", "scene", "index", "start", "end", "text"]
         rows = [
-            dict(zip(columns, (level, *place, unit.index, *unit.span, unit.text), strict=True))
+            {"level": level, "chapter": chapter, "scene": scene, "index": unit.index}
+            | {"start": unit.span[0], "end": unit.span[1], "text": unit.text}
             | dict(unit.scores)
             for level in self.levels
-            for place, unit in zip(places[level], self.at(level), strict=True)
+            for (chapter, scene), unit in zip(places[level], self.at(level), strict=True)
         ]
         return pandas.DataFrame(rows).astype({"scene": "Int64"})
 

@@ -26,6 +26,7 @@ from narrative_twins.data import load_story_twins, load_window_twins
 FILE = Path(__file__).parent.parent / "interface.json"
 MODULES = (
     "baselines",
+    "books",
     "corpora",
     "data",
     "encoder",
