@@ -174,18 +174,12 @@ def padded_texts(texts: Sequence[tuple[Ids, Ids]], pad: int) -> dict[str, Any]:
     """Texts, each as token ids and the window of each token, as tensors of shape (texts, longest):
     `texts_input_ids`, padded with the id `pad`; `texts_attention_mask`; `texts_window_ids`."""
     shape = len(texts), max((len(ids) for ids, _ in texts), default=0)
-    input_ids = torch.full(shape, pad)
-    attention_mask = torch.zeros(shape, dtype=torch.long)
-    window_ids = torch.full(shape, -1)
+    names = ("texts_input_ids", "texts_attention_mask", "texts_window_ids")
+    batch = {name: torch.full(shape, fill) for name, fill in zip(names, (pad, 0, -1), strict=True)}
     for i, (ids, windows) in enumerate(texts):
-        input_ids[i, : len(ids)] = torch.as_tensor(ids)
-        attention_mask[i, : len(ids)] = 1
-        window_ids[i, : len(ids)] = torch.as_tensor(windows)
-    return {
-        "texts_input_ids": input_ids,
-        "texts_attention_mask": attention_mask,
-        "texts_window_ids": window_ids,
-    }
+        for name, values in zip(names, (ids, np.ones_like(ids), windows), strict=True):
+            batch[name][i, : len(ids)] = torch.as_tensor(values)
+    return batch
 
 
 def flat_text(content: Sequence[Any]) -> WindowedText:

@@ -110,7 +110,7 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
         windows=", ".join(dict.fromkeys(map(_windows, data.values()))) or "none",
         seeds=str(args.seed),
         figures=[
-            Figure(metric_label(name), value, evaluation_set)
+            Figure(name.removeprefix("eval_").replace("_", " "), value, evaluation_set)
             for name, value in last_metrics(trainer).items()
             if name != "step" and not name.endswith("loss")
         ],
@@ -133,11 +133,6 @@ def _windows(rows: Any) -> str:
     return f"{len(story)} windows per story" if is_nested(story) else "one window per story"
 
 
-def metric_label(name: str) -> str:
-    """A metric as text: `salience deletion auc` for `eval_salience_deletion_auc`."""
-    return name.removeprefix("eval_").replace("_", " ")
-
-
 def last_metrics(trainer: Any) -> dict[str, float]:
     """The metrics of the last evaluation, or of the best checkpoint if that was loaded at the end,
     and their step."""
@@ -148,20 +143,12 @@ def last_metrics(trainer: Any) -> dict[str, float]:
     return metrics | {"step": step}
 
 
-def report(trainer: Any, metrics: Mapping[str, float]) -> str:
-    """A report of a run: steps, final metrics, and written files."""
+def summary(trainer: Any) -> str:
+    """What a run did: its steps, epochs and processes, and the files that it has written."""
     args, state = trainer.args, trainer.state
     processes = "1 process" if args.world_size == 1 else f"{args.world_size} processes"
-    lines = [
-        f"\n{state.global_step} steps, {state.epoch or 0:.2f} epochs, on {processes}"
-        f" ({args.device.type})"
-    ]
-    table = [
-        f"  {metric_label(name):<40}{value:>8.3f}"
-        for name, value in metrics.items()
-        # Metrics of single turning points are in eval_results.json.
-        if name != "step" and not name[-1].isdigit()
-    ]
-    lines += [f"validation at step {metrics['step']}", *table] if table else ["no validation"]
     names = sorted(path.name for path in Path(args.output_dir).iterdir())
-    return "\n".join([*lines, f"\nwritten to {args.output_dir}: {', '.join(names)}"])
+    return (
+        f"{state.global_step} steps, {state.epoch or 0:.2f} epochs, on {processes}"
+        f" ({args.device.type}); written to {args.output_dir}: {', '.join(names)}"
+    )

@@ -28,7 +28,7 @@ from transformers.trainer_utils import IntervalStrategy
 from narrative_twins.hub.facts import EncoderFacts, read_fact_values
 from narrative_twins.salience.options import Approximation
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
-from narrative_twins.training.reporting import last_metrics, report
+from narrative_twins.training.reporting import last_metrics, summary
 from narrative_twins.training.trainer import last_complete_checkpoint, setting
 
 logger = logging.getLogger(__name__)
@@ -66,35 +66,17 @@ class ScriptArguments:
     """Settings of a training script other than the arguments of the trainer."""
 
     config: str | None = setting(None, "A YAML file of settings; flags override it.")
-    encoder: str | None = setting(
-        None, "Folder or Hub id of the encoder to start from; if not set, the default one."
-    )
-    pooling: Literal["mean", "first"] | None = setting(
-        None, "How tokens are pooled; if not set, as in the encoder's checkpoint, else mean."
-    )
-    attn_implementation: str | None = setting(
-        None, "For example sdpa or flash_attention_2; if not set, transformers chooses."
-    )
-    train_source: str | None = setting(
-        None, "File, folder or Hub id of training rows; if not set, the package's own."
-    )
-    eval_source: str | None = setting(
-        None, "The same for validation; if not set, the split validation of train_source."
-    )
-    salience_source: str | None = setting(
-        None, "File, folder or Hub id of stories with human labels, for validation."
-    )
-    operations: list[str] | None = setting(
-        None, "Salience operations to validate; if not set, all. Shifting takes longest."
-    )
-    approximate: Approximation | None = setting(
-        None, "Validate in one pass (one-pass); train_salience.py trains so."
-    )
+    encoder: str | None = setting(None, "Folder or Hub id to start from; default: packaged.")
+    pooling: Literal["mean", "first"] | None = setting(None, "Default: as in the checkpoint.")
+    attn_implementation: str | None = setting(None, "For example sdpa or flash_attention_2.")
+    train_source: str | None = setting(None, "File, folder or Hub id of rows; default: packaged.")
+    eval_source: str | None = setting(None, "The same; default: split validation of the training.")
+    salience_source: str | None = setting(None, "Stories with human labels, for validation.")
+    operations: list[str] | None = setting(None, "Operations to validate; default: all.")
+    approximate: Approximation | None = setting(None, "Validate in one pass (one-pass).")
     max_train_rows: int | None = setting(None, "Maximum rows to train on; the first are used.")
     max_eval_rows: int | None = setting(None, "Maximum validation rows; the first are used.")
-    card: str | None = setting(
-        None, "A YAML file of facts for the model card: training_data, license, limits ..."
-    )
+    card: str | None = setting(None, "A YAML file of facts for the model card, such as license.")
     resume: bool = setting(False, "Resume from the last checkpoint in output_dir, if any.")
     smoke: bool = setting(False, "Test run: a few steps on a few rows.")
 
@@ -247,9 +229,10 @@ def run_training(trainer: Any, script: ScriptArguments) -> None:
     if args.push_to_hub:
         trainer.push_to_hub()
     metrics = last_metrics(trainer)
+    trainer.save_metrics("eval", metrics, combined=False)
+    trainer.log_metrics("eval", metrics)
     if trainer.is_world_process_zero():
-        trainer.save_metrics("eval", metrics, combined=False)
-        print(report(trainer, metrics))
+        print(summary(trainer))
 
 
 def _card_facts(script: ScriptArguments) -> dict[str, Any]:

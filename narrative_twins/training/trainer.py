@@ -52,33 +52,19 @@ class NarrativeTwinsTrainingArguments(SentenceTransformerTrainingArguments):
     learning_rate: float = setting(3e-5, "The initial learning rate for AdamW.")
     num_train_epochs: float = setting(5.0, "Total number of training epochs to perform.")
     weight_decay: float = setting(0.01, "The weight decay for AdamW.")
-    hub_strategy: HubStrategy | str = setting(
-        "end", "When to push to the Hub: at the end, or as transformers does in training."
-    )
-    twins: str = setting(
-        "narrative",
-        "'narrative': dropout twins only for rows without a twin; 'dropout': for all rows.",
-    )
+    hub_strategy: HubStrategy | str = setting("end", "When to push, as for transformers.")
+    twins: str = setting("narrative", "'narrative', or 'dropout' for dropout twins only.")
     distractors: bool = setting(True, "Whether to use the distractors.")
     in_story_negatives: bool = setting(True, "Whether other windows of a story are negatives.")
     in_batch_negatives: bool = setting(True, "Whether texts of other rows are negatives.")
     distractor_loss: Literal["joint", "separate"] = setting(
-        "joint",
-        "'joint': distractors are negatives of stories; 'separate': they are pairs in a loss of"
-        " their own.",
+        "joint", "'joint': negatives of stories; 'separate': pairs in a loss of their own."
     )
     temperature: float = setting(0.05, "Cosine similarities are divided by this.")
     gather_across_devices: bool = setting(False, "Whether processes share their negatives.")
-    context_tokens: int | None = setting(
-        None, "Maximum tokens per text, with special ones; if not set, the model's limit."
-    )
-    mini_batch_size: int | None = setting(
-        None,
-        "Texts encoded at a time, if a batch exceeds the memory; same gradient. If not set, all.",
-    )
-    window_batch_size: int | None = setting(
-        None, "Rows per batch if stories have several windows; if not set, as for others."
-    )
+    context_tokens: int | None = setting(None, "Maximum tokens per text; default: the model's.")
+    mini_batch_size: int | None = setting(None, "Texts encoded at a time, for less memory.")
+    window_batch_size: int | None = setting(None, "Rows per batch of stories in windows.")
 
 
 class _Loaded(Transformer):
@@ -124,8 +110,8 @@ def trainable_encoder(
         options["attention_dropout"] = dropout
     model = loading.load_story_model(name, pooling=pooling, dtype="float32", **options)
     kind = check_pooling(pooling or model.checkpoint_settings.pooling or "mean")
-    options = {"config_kwargs": base_hub, "processor_kwargs": base_hub}
-    transformer = _Loaded(str(base), model_kwargs={"model": model}, **options)
+    kwargs = {"config_kwargs": base_hub, "processor_kwargs": base_hub}
+    transformer = _Loaded(str(base), model_kwargs={"model": model}, **kwargs)
     # Saved checkpoints name the class.
     transformer.__class__ = Transformer
     if adapter is not None:
