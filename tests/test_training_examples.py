@@ -12,7 +12,6 @@ import judged
 import measuring
 import pytest
 import torch
-import train_twins
 import train_votes
 from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
@@ -168,23 +167,6 @@ def test_configs_have_the_settings_of_the_paper(config):
 
 
 # The default encoder
-
-
-def test_human_distractors_are_balanced_by_the_first_change(tmp_path):
-    story = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
-    changed = [[*story[:i], "It snowed.", *story[i + 1 :]] for i in range(5)]
-    other_sign = [sentence.replace(".", "!") for sentence in story]
-    rows = [
-        {
-            "sentences": story,
-            "negatives": [{"sentences": text} for text in [*changed, other_sign, story[:4]]],
-        }
-    ] * 90
-    file = tmp_path / "rows.jsonl"
-    file.write_text("\n".join(map(json.dumps, rows)))
-    found = train_twins.human_distractors(file)
-    indices = [changed.index(negative) for negative in found["negative"]]
-    assert [indices.count(index) for index in range(5)] == [80, 90, 90, 90, 90]
 
 
 @pytest.fixture

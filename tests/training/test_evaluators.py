@@ -8,6 +8,7 @@ import torch
 from narrative_twins import StoryEncoder, score_stories
 from narrative_twins.evaluation.agreement import agreement_with_votes
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
+from narrative_twins.training.losses import flat_text
 
 from support.models import trainable
 from support.naive_metrics import naive_points, naive_votes, values
@@ -121,10 +122,7 @@ def windowed(row, side):
     content, ids = row[side], row.get(f"{side}_windows")
     if ids is not None:
         return content, [windows[0] if windows else -1 for windows in ids]
-    if isinstance(content[0], str):
-        return content, [0] * len(content)
-    sentences = [sentence for window in content for sentence in window]
-    return sentences, [number for number, window in enumerate(content) for _ in window]
+    return flat_text(content)
 
 
 @pytest.mark.parametrize(("rows", "batch_size"), [(SHORT, 3), (SHORT, 32), (LONG, 1)])
