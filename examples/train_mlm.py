@@ -166,7 +166,7 @@ def main() -> None:
         tokenized(train, encoder, arguments.distractors),
         tokenized(validation, encoder, arguments.distractors),
         encoder=encoder,
-        evaluator=validation_evaluator(script, validation, labelled, arguments),
+        evaluator=validation_evaluator(script, validation, labelled, arguments.context_tokens),
     )
     run_training(trainer, script)
 

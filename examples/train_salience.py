@@ -81,7 +81,9 @@ def main() -> None:
         {"judged": judged, "twins": twin_rows["train"]},
         None if validation is None else {"judged": validation, "twins": twin_rows["validation"]},
         loss={"judged": salience},
-        evaluator=validation_evaluator(script, twin_rows["validation"], labelled, arguments),
+        evaluator=validation_evaluator(
+            script, twin_rows["validation"], labelled, arguments.context_tokens
+        ),
     )
     run_training(trainer, script)
 

@@ -69,7 +69,7 @@ def main() -> None:
         arguments,
         train,
         validation,
-        evaluator=validation_evaluator(script, validation, labelled, arguments),
+        evaluator=validation_evaluator(script, validation, labelled, arguments.context_tokens),
     )
     run_training(trainer, script)
 

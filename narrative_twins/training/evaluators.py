@@ -17,7 +17,7 @@ from narrative_twins.evaluation.agreement import agreement_with_turning_points, 
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.options import Approximation
-from narrative_twins.training.losses import DISTRACTOR, STORY, TWIN, TwinsCollator
+from narrative_twins.training.losses import DISTRACTOR, STORY, TWIN, TwinsCollator, count_windows
 
 
 class StoryEvaluator(BaseEvaluator):
@@ -175,10 +175,9 @@ class TwinsEvaluator(StoryEvaluator):
 def _nearer(encoder: StoryEncoder, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """For each window with tokens in story, twin and distractor: whether the twin is nearer."""
     texts = {key.removeprefix("texts_"): value.to(encoder.device) for key, value in batch.items()}
-    states = encoder.model(
-        input_ids=texts["input_ids"], attention_mask=texts["attention_mask"]
-    ).last_hidden_state
-    windows = int(texts["window_ids"].max()) + 1
+    inputs = {name: texts[name] for name in ("input_ids", "attention_mask")}
+    states = encoder.model(**inputs).last_hidden_state
+    windows = count_windows(texts)
     vectors, present = pool_windows(states, texts["window_ids"], windows, encoder.pooling)
     story, twin, distractor = (texts["side"] == side for side in (STORY, TWIN, DISTRACTOR))
     to_twin, to_distractor = (

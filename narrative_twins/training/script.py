@@ -1,18 +1,8 @@
 """Parts of training scripts: settings, data, validation, and the training run with its report.
-
-```
-arguments, script = parse_arguments(NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE)
-train, validation = train_and_validation(load_story_twins, script)
-evaluator = validation_evaluator(script, validation, [], arguments)
-model = trainable_encoder(script.encoder, pooling=script.pooling)
-trainer = NarrativeTwinsTrainer(model, arguments, train, validation, evaluator=evaluator)
-run_training(trainer, script)
-```
-"""
+`examples/train_roc.py` shows how they are put together."""
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,15 +13,12 @@ import yaml
 from datasets import IterableDataset
 from sentence_transformers.base.evaluation import SequentialEvaluator
 from transformers import HfArgumentParser, TrainerCallback
-from transformers.trainer_utils import IntervalStrategy
 
 from narrative_twins.hub.facts import EncoderFacts, read_fact_values
 from narrative_twins.salience.options import Approximation
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.reporting import last_metrics, summary
 from narrative_twins.training.trainer import last_complete_checkpoint, setting
-
-logger = logging.getLogger(__name__)
 
 DEFAULTS: dict[str, Any] = {
     "eval_strategy": "steps",
@@ -181,29 +168,19 @@ def validation_evaluator(
     script: ScriptArguments,
     validation: Iterable[Mapping[str, Any]] | None,
     judged: Sequence[Mapping[str, Any]],
-    arguments: Any,
+    context_tokens: int | None,
 ) -> SequentialEvaluator | None:
     """A `SalienceEvaluator` for stories with human labels (`judged`) and a `TwinsEvaluator` for
-    validation rows with a twin and a distractor; None if there are neither. Without any validation
-    data, validation is turned off in the `arguments` of the trainer."""
-    context = arguments.context_tokens
+    validation rows with a twin and a distractor; None if there are neither."""
     evaluators: list[Any] = []
     if judged:
+        options: dict[str, Any] = {"approximate": script.approximate}
+        options |= {"operations": script.operations, "context_tokens": context_tokens}
         name = "salience" if script.approximate is None else "one_pass"
-        options: dict[str, Any] = {"approximate": script.approximate, "context_tokens": context}
-        evaluators.append(
-            SalienceEvaluator(judged, operations=script.operations, name=name, **options)
-        )
+        evaluators.append(SalienceEvaluator(judged, name=name, **options))
     rows = list(validation or [])
     if any(row["twin"] is not None and row["negative"] is not None for row in rows):
-        evaluators.append(TwinsEvaluator(rows, name="twins", context_tokens=context))
-    if not evaluators and validation is None and arguments.eval_strategy != "no":
-        logger.warning(
-            "training without validation: there is no split 'validation'; name validation rows"
-            " with --eval_source or stories with human labels with --salience_source"
-        )
-        arguments.eval_strategy = IntervalStrategy.NO
-        arguments.do_eval = False
+        evaluators.append(TwinsEvaluator(rows, name="twins", context_tokens=context_tokens))
     return SequentialEvaluator(evaluators) if evaluators else None
 
 

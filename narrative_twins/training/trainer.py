@@ -278,27 +278,22 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         sampler.batch_size = None
         return sampler
 
-    def get_eval_dataloader(self, *args: Any, **options: Any) -> Any:
-        """The data loader of evaluation, of all rows: `dataloader_drop_last` is for training
-        only."""
-        dropped = self.args.dataloader_drop_last
-        self.args.dataloader_drop_last = False
-        try:
-            return super().get_eval_dataloader(*args, **options)
-        finally:
-            self.args.dataloader_drop_last = dropped
-
     def _build_dataloader(self, dataset: Any, batch_size: int, dataset_kind: str) -> Any:
         """A data loader; `get_train_dataloader` and `get_eval_dataloader` call this. Each process
-        reads the whole of a stream and takes its share of each batch."""
-        if not isinstance(dataset, IterableDataset):
-            return super()._build_dataloader(dataset, batch_size, dataset_kind)
-        # Otherwise the first process would make all batches, and cut them for the others without
-        # regard to rows.
-        self.accelerator.dataloader_config.dispatch_batches = False
-        size = self._rows_per_batch(dataset, batch_size)
-        loader = super()._build_dataloader(dataset, size, dataset_kind)
-        return whole_stream_loader(loader, repeats=dataset_kind == "train")
+        reads the whole of a stream and takes its share of each batch. `dataloader_drop_last` is
+        for training only."""
+        dropped, build = self.args.dataloader_drop_last, super()._build_dataloader
+        self.args.dataloader_drop_last = dropped and dataset_kind == "train"
+        try:
+            if not isinstance(dataset, IterableDataset):
+                return build(dataset, batch_size, dataset_kind)
+            # Otherwise the first process would make all batches, and cut them for the others
+            # without regard to rows.
+            self.accelerator.dataloader_config.dispatch_batches = False
+            loader = build(dataset, self._rows_per_batch(dataset, batch_size), dataset_kind)
+            return whole_stream_loader(loader, repeats=dataset_kind == "train")
+        finally:
+            self.args.dataloader_drop_last = dropped
 
     def _rows_per_batch(self, data: Any, batch_size: int) -> int:
         if self.args.window_batch_size is None:

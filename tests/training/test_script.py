@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from datasets import Dataset, DatasetDict, IterableDataset
 
@@ -116,24 +114,11 @@ def test_evaluators_depend_on_the_data():
     assert labelled_stories(labels.get, ScriptArguments(), rows) == [with_points]
     assert labelled_stories(labels.get, ScriptArguments(), None) == []
 
-    context = SimpleNamespace(context_tokens=40, eval_strategy="no")
-    assert validation_evaluator(script, None, [], context) is None
+    assert validation_evaluator(script, None, [], 40) is None
     lone = [{"story": ["A."], "twin": ["B."], "negative": None}]
-    assert validation_evaluator(script, lone, [], context) is None
+    assert validation_evaluator(script, lone, [], 40) is None
     labelled = [{"story": ["A.", "B."], "counts": [1, 0]}]
-    salience, twins = validation_evaluator(script, ROWS, labelled, context).evaluators
+    salience, twins = validation_evaluator(script, ROWS, labelled, 40).evaluators
     assert [operation.name for operation in salience.operations] == ["deletion"]
     assert (salience.name, twins.name, len(twins.rows)) == ("salience", "twins", 5)
     assert salience.context_tokens == twins.context_tokens == 40, "the context of training"
-
-
-def test_without_validation_data_validation_is_turned_off(tmp_path, caplog):
-    lone = [{"story": ["a"], "twin": None, "negative": None}]
-    # With validation rows, their loss is measured.
-    for rows, strategy in ((lone, "steps"), (None, "no")):
-        arguments = NarrativeTwinsTrainingArguments(
-            str(tmp_path), eval_strategy="steps", eval_steps=1, report_to="none", use_cpu=True
-        )
-        assert validation_evaluator(ScriptArguments(), rows, [], arguments) is None
-        assert arguments.eval_strategy == strategy
-        assert ("with --eval_source" in caplog.text) is (rows is None)
