@@ -18,7 +18,7 @@ from itertools import cycle
 import torch
 
 from narrative_twins import StoryEncoder, score_book
-from narrative_twins.books import Book, Chapter
+from narrative_twins.books import Book, Chapter, book_table
 from narrative_twins.data import load_window_twins
 
 
@@ -71,7 +71,7 @@ def main() -> None:
             book, encoder, levels=levels, approximate=approximate, progress=sys.stderr.isatty()
         )
         seconds = time.perf_counter() - start
-        per_thousand = 1000 * seconds / len(result.sentences or result.scenes)
+        per_thousand = 1000 * seconds / len(book_table(book).sentences)
         print(
             f"{result.extent}: {seconds:.1f} s, {per_thousand:.2f} s per 1,000 sentences, "
             f"peak {peak_memory():.0f} MB (+{peak_memory() - before:.0f} MB)"

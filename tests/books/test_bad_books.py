@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import cProfile
 import io
+import os
 import pstats
 import socket
 import struct
@@ -143,9 +144,10 @@ def test_limits_of_sizes(tmp_path, monkeypatch):
     monkeypatch.setattr(books, "MAX_FILE", 200)
     with pytest.raises(StoryError, match=r"a\.txt: has more than 200 bytes; divide it"):
         read_book(tmp_path / "a.txt")
-    # A file without end is not read to its end.
-    with memory_below(1_000_000), pytest.raises(StoryError, match="zero: has more than 200 bytes"):
-        read_book("/dev/zero")
+    if os.path.exists("/dev/zero"):  # A file without end is not read to its end.
+        problem = "zero: has more than 200 bytes"
+        with memory_below(1_000_000), pytest.raises(StoryError, match=problem):
+            read_book("/dev/zero")
     monkeypatch.undo()
     many = {f"pictures/{number}.png": b"" for number in range(50)}
     monkeypatch.setattr(archives, "MAX_MEMBERS", 40)
