@@ -85,10 +85,11 @@ test-all: lint  ## linters, types and all tests
 test-app: $(VENV)/browser  ## the pages in headless Chromium, if it is installed
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -rs $(wildcard tests/*/test_*_in_browser.py)
 
-lint: $(VENV)/dev  ## linters and types
+lint: $(VENV)/dev  ## linters, and types as on Linux, Windows and macOS
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
+	for platform in linux win32 darwin; do \
+	$(BIN)/mypy --platform $$platform --cache-dir .mypy_cache/$$platform || exit; done
 
 encoder: encoder-twins  ## train the default encoder again, from that of encoder-twins, into the folder `runs`
 	@if [ -e runs/twins/encoder/modules.json ]; then \

@@ -31,9 +31,14 @@ def is_validation(name: str) -> bool:
 
 def with_votes(stories: Path, votes: Path, out: Path) -> str:
     """Write the rows of stories with their votes; returns the path."""
-    by_id = {row["id"]: row for row in map(json.loads, votes.read_text().splitlines())}
-    rows = [row | by_id[row["id"]] for row in map(json.loads, stories.read_text().splitlines())]
-    out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    by_id = {
+        row["id"]: row for row in map(json.loads, votes.read_text(encoding="utf-8").splitlines())
+    }
+    rows = [
+        row | by_id[row["id"]]
+        for row in map(json.loads, stories.read_text(encoding="utf-8").splitlines())
+    ]
+    out.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return str(out)
 
 
@@ -62,7 +67,9 @@ def main() -> None:
     for corpus, path in zip(("everyday", "prose"), judged, strict=True):
         write(
             corpus,
-            datasets.Dataset.from_list(list(map(json.loads, Path(path).read_text().splitlines()))),
+            datasets.Dataset.from_list(
+                list(map(json.loads, Path(path).read_text(encoding="utf-8").splitlines()))
+            ),
         )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 
 
 def start() -> int:
     """Run the command of the process, see `main`; also while it is imported, Ctrl-C ends it without
     a traceback."""
+    if hasattr(signal, "SIGBREAK"):  # Ctrl-Break on Windows ends a command as Ctrl-C does
+        signal.signal(signal.SIGBREAK, signal.default_int_handler)
     try:
         from narrative_twins.commands.cli import main
     except KeyboardInterrupt:

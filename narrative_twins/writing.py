@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
 import shutil
 import sys
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,6 +24,8 @@ STDIN = "-"
 _CONTROLS = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?=[. ]|$)", re.IGNORECASE)
+_LONGEST_NAME = 50
 
 
 def for_terminal(text: object) -> str:
@@ -29,6 +33,26 @@ def for_terminal(text: object) -> str:
     control characters, which a terminal would obey, for those that change the direction of what
     follows, and for lone surrogates, which can't be encoded. Tabs and line feeds stay."""
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", str(text))
+
+
+def file_name(text: str) -> str:
+    """A name for a file or folder made from any text, such as an id or the name of a data set, that
+    is legal on Linux, Windows and macOS. Different texts have different names, also where upper and
+    lower case or composed and decomposed letters are the same: unless the text is a legal name in
+    lower case, a digest of it follows after `~`.
+
+    Example:
+        ```python
+        from narrative_twins.writing import file_name
+
+        assert file_name("film_0-train") == "film_0-train"
+        assert file_name("What is 2:1?") == "What_is_2_1~2b89b866"
+        ```
+    """
+    plain = unicodedata.normalize("NFKC", text)
+    name = re.sub(r"[^\w.-]+", "_", plain)[:_LONGEST_NAME].strip("._-")
+    name = _RESERVED.sub(r"_\g<0>", name)
+    return name if name and name == text == plain.casefold() else f"{name}~{digest(text)[:8]}"
 
 
 class Output:
@@ -52,6 +76,8 @@ class Output:
         except BrokenPipeError:
             raise
         except OSError as error:
+            if self._file is None and error.errno == errno.EINVAL:
+                raise BrokenPipeError from error  # as Windows reports it
             raise OSError(f"{self._name} can't be written: {error.strerror}") from error
 
 
@@ -69,6 +95,9 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         return
     if os.path.isdir(path):
         raise IsADirectoryError(f"{path} is a folder; name a file in it")
+    if os.path.isfile(path):
+        with open(path, "r+b"):
+            pass  # Windows refuses it while the file is open in a spreadsheet, for example
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise FileNotFoundError(f"the folder of {path} does not exist; create it first")
 
@@ -196,8 +225,11 @@ class JsonlLog:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+        # Before another run can lock it. Windows does not delete an open file, and there filelock
+        # does it when it releases the lock.
+        with suppress(OSError):
+            os.unlink(self._lock.lock_file)
         self._lock.release()
-        Path(f"{self.path}.lock").unlink(missing_ok=True)
 
     def complete(self, path: str | os.PathLike[str]) -> None:
         """Write the rows into a file of their own, without the settings, and delete the log. Called

@@ -128,7 +128,7 @@ def test_score_tripod(tmp_path, bert_folder):
 def test_score_tripod_with_sentences_of_both_cleanings(tmp_path, bert_folder):
     sentences = [f"In {year} the mill burned down." for year in range(1980, 1990)]
     text = " ".join(f"[STR_SENT] {line} [END_SENT]" for line in [*sentences, "[2]"])
-    with open(tmp_path / "synopses.csv", "w", newline="") as file:
+    with open(tmp_path / "synopses.csv", "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["movie_name", "synopsis_segmented", *(f"tp{k}" for k in range(1, 6))])
         writer.writerow(["The Mill", text, 1, 3, 5, 7, 9])

@@ -121,7 +121,7 @@ def save_run(folder: Path, loss: float = 0.5) -> None:
 
 
 def write_plan(plan: object) -> None:
-    Path("plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False))
+    Path("plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
 
 
 def make(*flags: object) -> str:
@@ -130,12 +130,12 @@ def make(*flags: object) -> str:
 
 
 def read(name: str) -> dict:
-    return json.loads(Path("tables", f"{name}.json").read_text())
+    return json.loads(Path("tables", f"{name}.json").read_text(encoding="utf-8"))
 
 
 def cells(name: str, line: str) -> list[str]:
     """The cells of a line of a table in Markdown, without bold."""
-    text = Path("tables", f"{name}.md").read_text().replace("**", "")
+    text = Path("tables", f"{name}.md").read_text(encoding="utf-8").replace("**", "")
     (found,) = re.findall(rf"^\| {re.escape(line)} +\|(.*)\|$", text, re.M)
     return [cell.strip() for cell in found.split("|")]
 
@@ -150,7 +150,7 @@ PERPLEXITY = 2 ** mean([log2(3) - 2 / 3, log2(3), 0.0])
 def perplexity(file: str) -> float:
     """Of the ten choices of each story in a file of results."""
     entropies = []
-    for line in Path(file).read_text().splitlines():
+    for line in Path(file).read_text(encoding="utf-8").splitlines():
         votes = json.loads(line)["scores"]["prompted_choice"]
         entropies.append(-sum(n / 10 * log2(n / 10) for n in votes if n))
     return 2 ** mean(entropies)
@@ -180,10 +180,15 @@ def test_tables_and_figures(work, monkeypatch):
     assert read("lines")["lines"]["deletion"] == [[0, deletion["spearman"], 0.0]]
     stories = [story["sentences"] for story in read("story")["stories"]]
     assert stories == [["Omar cleaned a window.", "A man cried."], FIVE[1:] + FIVE[:1]]
-    pictures = re.findall(r"!\[.*\]\((.+\.svg)\)", Path("tables/index.md").read_text())
+    pictures = re.findall(
+        r"!\[.*\]\((.+\.svg)\)", Path("tables/index.md").read_text(encoding="utf-8")
+    )
     shown = ["story-story.svg", "story-S1.svg", "film-Kites.svg"]
     assert pictures == ["curves.svg", "lines.svg", *shown]
-    assert all(Path("tables", name).read_text().lstrip().startswith("<?xml") for name in pictures)
+    assert all(
+        Path("tables", name).read_text(encoding="utf-8").lstrip().startswith("<?xml")
+        for name in pictures
+    )
     for path in Path("tables").glob("*.tex"):
         text = re.sub(r"^%.*$", "", path.read_text(), flags=re.M)
         plain = text.replace(r"\{", "").replace(r"\}", "")
@@ -193,10 +198,12 @@ def test_tables_and_figures(work, monkeypatch):
     # The turning points of the first film, in the table and in the panel of each operation.
     (film,) = read("film")["stories"]
     assert film["id"] == "Kites" and film["turning_points"] == FILMS["Kites"]
-    rows = re.findall(r"^\| \d+\. (Kites (\d).+?)\|", Path("tables/film.md").read_text(), re.M)
+    rows = re.findall(
+        r"^\| \d+\. (Kites (\d).+?)\|", Path("tables/film.md").read_text(encoding="utf-8"), re.M
+    )
     marks = {int(i): row.partition("[TP")[2][:1] for row, i in rows if "[TP" in row}
     assert marks == {point: str(k) for k, point in enumerate(FILMS["Kites"], start=1)}
-    assert Path("tables/film-Kites.svg").read_text().count(">TP3<") == 4
+    assert Path("tables/film-Kites.svg").read_text(encoding="utf-8").count(">TP3<") == 4
 
     # A second call computes nothing again.
     def scored_again(stories, *arguments, **options):
@@ -219,12 +226,16 @@ def test_what_is_missing_is_listed_and_filled(work):
     commands = [COMMAND.format("", 2, "tiny-seed2"), COMMAND.format(settings, 7, "small-seed7")]
     assert read("main")["missing"] == read("points")["missing"] == commands
     assert read("curves")["missing"] == commands[:1]
-    markdown = Path("tables/main.md").read_text()
+    markdown = Path("tables/main.md").read_text(encoding="utf-8")
     assert "tiny encoder: 1 of 2 seeds." in markdown and commands[0] in markdown
     model, people = read("baselines")["missing"][1:]
     asking = f"python {PAPER / 'prompt_model.py'} votes.jsonl --styles choose rate --out runs/prompted --runs 2"
     assert model.startswith(asking) and people.startswith("--second-stories FILE")
-    assert set(Path("tables/missing.txt").read_text().splitlines()) == {*commands, model, people}
+    assert set(Path("tables/missing.txt").read_text(encoding="utf-8").splitlines()) == {
+        *commands,
+        model,
+        people,
+    }
     for name in ("tiny-seed2", "small-seed7"):
         save_run(work / "runs" / name, loss=0.7)
     with serving(Model()) as server:
@@ -241,7 +252,7 @@ def test_what_is_missing_is_listed_and_filled(work):
     assert read("baselines")["perplexity"] == pytest.approx(PERPLEXITY)
     assert (
         f"Perplexity of choices: people {PERPLEXITY:.3f}; prompted model {mean(expected):.3f} ± "
-        in Path("tables/baselines.md").read_text()
+        in Path("tables/baselines.md").read_text(encoding="utf-8")
     )
     assert cells("baselines", "people") == ["1.000", "1.000"]
     # Means and standard deviations over the seeds, at the steps that all have.
@@ -310,15 +321,17 @@ def test_stories_of_a_figure_that_the_user_names(work):
 
 def test_all_films_of_a_folder_are_evaluated(work):
     """As of TRIPOD, whose synopses are in two tables."""
-    films = json.loads(Path("films.json").read_text())
+    films = json.loads(Path("films.json").read_text(encoding="utf-8"))
     Path("tripod").mkdir()
     for split, (name, film) in zip(("train", "test"), films.items(), strict=True):
-        Path("tripod", f"films_{split}.json").write_text(json.dumps({name: film}))
+        Path("tripod", f"films_{split}.json").write_text(json.dumps({name: film}), encoding="utf-8")
     rows = {"later": {"baseline": "trail"}}
     table = {"caption": "Films.", "data": "synopses", "layout": "list", "rows": rows}
     write_plan({"seeds": [1], "runs": {}, "tables": {"films": table}})
     make("--data-synopses", "tripod")
-    assert "(2 stories, 20 sentences, 10 turning points" in Path("tables/films.md").read_text()
+    assert "(2 stories, 20 sentences, 10 turning points" in Path("tables/films.md").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.slow
@@ -346,7 +359,7 @@ def test_smoke_fills_every_cell(work, monkeypatch):
     kept = {row["run"] for row in rows if "run" in row}
     plan["runs"] = {name: entry for name, entry in plan["runs"].items() if name in kept}
     text = yaml.safe_dump(plan, sort_keys=False).replace(": ../", f": {EXAMPLES}/")
-    Path("plan.yaml").write_text(text.replace("- ../", f"- {EXAMPLES}/"))
+    Path("plan.yaml").write_text(text.replace("- ../", f"- {EXAMPLES}/"), encoding="utf-8")
     data = "--data-stories", "votes.jsonl", "--data-synopses", "films.json"
     out = run("paper/make_tables.py", "--plan", "plan.yaml", "--smoke", *data)
     assert f"smoke run {len(plan['runs'])} of {len(plan['runs'])}" in out
@@ -358,9 +371,9 @@ def test_smoke_fills_every_cell(work, monkeypatch):
         # The first cell of the headings is empty.
         empty = [line for line in lines if re.search(r"\| +\|", line)]
         assert empty == []
-    assert Path("tables/missing.txt").read_text() == ""
+    assert Path("tables/missing.txt").read_text(encoding="utf-8") == ""
     curves = [
-        json.loads(Path("tables", f"{name}_curves.json").read_text())
+        json.loads(Path("tables", f"{name}_curves.json").read_text(encoding="utf-8"))
         for name in ("stories", "synopses")
     ]
     assert all(len(found["curves"]) == 5 for found in curves), "each quantity of each run"

@@ -104,7 +104,7 @@ def test_what_is_refused(hub, job):
 
 def test_the_header_names_what_the_script_imports():
     """`uv run` installs these; the names of distributions are those of modules here."""
-    text = Path(SCRIPT).read_text()
+    text = Path(SCRIPT).read_text(encoding="utf-8")
     header = re.search(r"^# /// script\n(.*?)^# ///$", text, re.S | re.M)[1]
     data = tomllib.loads(re.sub(r"^# ?", "", header, flags=re.M))
     (requirement,) = map(Requirement, data["dependencies"])

@@ -155,7 +155,7 @@ def test_the_way_of_labels(bert_folder, tmp_path, monkeypatch, capsys):
         "b,He left.,1",
         "b,So.,0",
     ]
-    Path("labels.csv").write_text("\n".join(rows) + "\n")
+    Path("labels.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     scoring = {*documented("From a story to its scores"), "salience.progress"}
     way = [name for name in modules_run(evaluate) if name not in SHARED | scoring]
     assert way == documented("From labels to a table") and len(way) <= 17

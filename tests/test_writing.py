@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from narrative_twins.writing import (
     atomic_write,
     check_writable,
     digest_of_files,
+    file_name,
     for_terminal,
 )
 
@@ -130,6 +132,39 @@ def test_a_log_that_is_cut_anywhere_keeps_its_complete_rows(tmp_path_factory, ro
 
 def test_control_characters_do_not_reach_a_terminal():
     assert for_terminal("a\x1b[31m\tb\u202e\ud800\n") == "a\ufffd[31m\tb\ufffd\ufffd\n"
+
+
+_HARD_TEXTS = st.one_of(
+    st.text(),
+    st.text("CcOoNn:*?<>|. ~_-/\\é\u0301", max_size=12),
+    st.sampled_from(["con", "NUL", "com1.txt", "COM\u00b9", "lpt9", "..", "", "a.", "a ", "A"]),
+)
+
+
+@given(_HARD_TEXTS, _HARD_TEXTS)
+def test_names_of_files_are_legal_everywhere(text, other):
+    name = file_name(text)
+    assert name and not set(name) & set('<>:"/\\|?*') and name.isprintable() and " " not in name
+    assert name[-1] != "." and len(name.encode()) < 220
+    reserved = {
+        "con",
+        "prn",
+        "aux",
+        "nul",
+        *(f"{port}{n}" for port in ("com", "lpt") for n in range(10)),
+    }
+    assert name.split(".")[0].lower() not in reserved
+    # Names that differ in case or in the composition of letters only are one file there.
+    same = unicodedata.normalize("NFC", name.casefold()) == unicodedata.normalize(
+        "NFC", file_name(other).casefold()
+    )
+    assert same == (text == other)
+
+
+def test_common_names_stay():
+    for name in ("film_0", "roc-val.2", "café", "短い話"):
+        assert file_name(name) == name
+    assert file_name("ROC: 1") == "ROC_1~" + file_name("ROC: 1")[-8:]
 
 
 def test_a_digest_follows_names_and_content(tmp_path):

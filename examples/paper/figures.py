@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from narrative_twins.evaluation.tables import Cell, Table, figure
 from narrative_twins.plots.style import MUTED, figure_style
 from narrative_twins.stories.story import Story
 from narrative_twins.training.reporting import Curves
+from narrative_twins.writing import file_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -127,7 +127,7 @@ def make_salience(spec: SalienceSpec, workspace: Workspace) -> Output:
     ]
     table = _salience_table(results, marks, caption) if results else None
     plots = {
-        re.sub(r"[^\w-]+", "_", f"{spec.name}-{story.name}"): _marked_plot(story, marks[i])
+        file_name(f"{spec.name}-{story.name}"): _marked_plot(story, marks[i])
         for i, story in enumerate(results)
     }
     missing = [] if folders else workspace.commands([spec.run])[:1]

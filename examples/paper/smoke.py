@@ -119,7 +119,10 @@ def _make_encoder(folder: Path) -> None:
     }
     # Large weights, so that the vectors of stories differ.
     config = BertConfig(vocab_size=len(tokenizer), initializer_range=0.5, **sizes)
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):  # a progress bar
+    with (
+        open(os.devnull, "w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stderr(nowhere),
+    ):  # a progress bar
         BertForMaskedLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of the pipe has stopped reading.
         _discard_output()
         return 0
-    except (OSError, ValueError, ImportError) as error:
+    except (OSError, ValueError, ImportError, MemoryError) as error:
         _say(f"narrative-twins: {_problem(error)}")
         try:
             sys.stdout.flush()

@@ -6,6 +6,7 @@ import copy
 import logging
 import os
 import platform
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import groupby
@@ -121,7 +122,7 @@ class ForwardPasses:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Prepare the model for `states`: disable gradients, set attention and precision, restore
-        them on exit."""
+        them on exit. Raises `MemoryError` if a pass needs more memory than there is."""
         # The lock keeps other threads from restoring the attention during a pass: texts would
         # attend to each other.
         with (
@@ -130,7 +131,19 @@ class ForwardPasses:
             using_attention(self.model, self._packing),
             self.products,
         ):
-            yield
+            try:
+                yield
+            except RuntimeError as error:  # of which torch has another class for each device
+                if (
+                    re.search("out of memory|can't allocate memory|ALLOC_FAILED", str(error))
+                    is None
+                ):
+                    raise
+                raise MemoryError(
+                    f"a forward pass over up to {self.batch_tokens:,} tokens needs more memory than"
+                    f" {self.device} has; set a lower batch_tokens (--batch-tokens), or a shorter"
+                    f" context ({str(error).splitlines()[0]})"
+                ) from error
 
     def states(self, rows: Sequence[Ids]) -> torch.Tensor:
         """Token states of texts, in their order, shape (tokens of all texts, dimensions); call it

@@ -28,7 +28,7 @@ from narrative_twins.evaluation.scorers import (
     saved_runs,
 )
 from narrative_twins.salience.options import ScoringOptions
-from narrative_twins.writing import atomic_write
+from narrative_twins.writing import atomic_write, file_name
 
 logger = logging.getLogger(__name__)
 
@@ -211,6 +211,6 @@ def _write(comparison: Comparison, folder: Path) -> None:
             file.write(text)
     try:
         for summary in comparison.summaries:
-            comparison.plot(summary.name, folder / f"{summary.name}.svg")
+            comparison.plot(summary.name, folder / f"{file_name(summary.name)}.svg")
     except ModuleNotFoundError as error:
         logger.warning("no plot is written: %s", error)

@@ -4,7 +4,6 @@ saved and not computed again."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +22,7 @@ from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.result import StorySalience, saved_scores
 from narrative_twins.stories.reading import stories_in
 from narrative_twins.stories.story import Story
-from narrative_twins.writing import JsonlLog, complete_lines, digest
+from narrative_twins.writing import JsonlLog, complete_lines, digest, file_name
 
 RANDOM_DRAWS = 100
 """How often the baseline `random` is drawn, as in the paper."""
@@ -180,9 +179,8 @@ def _scores(
         rows += (result.json() for result in score(data.stories))
     else:
         settings = {"stories": data.digest, **(settings or {})}
-        words = [re.sub(r"[^\w.-]+", "_", word) for word in (data.name, name)]
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{'-'.join(words)}-{digest(settings)[:12]}.jsonl"
+        path = folder / f"{file_name(f'{data.name}-{name}')}-{digest(settings)[:12]}.jsonl"
         if path.exists():
             rows += map(json.loads, complete_lines(str(path)))
         else:

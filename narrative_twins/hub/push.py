@@ -215,10 +215,10 @@ def _dataset_files(folder: Path, repo_id: str) -> dict[str, Path | str]:
     splits = [source_files(folder, name=name) for name in names]
     data = {Path(file) for each in splits for files in each.values() for file in files}
     cards = {path for file in (folder / CARD, *data) if (path := file.parent / CARD).is_file()}
-    content: dict[str, Path | str] = {str(path.relative_to(folder)): path for path in data}
+    content: dict[str, Path | str] = {path.relative_to(folder).as_posix(): path for path in data}
     for path in cards:
         text = path.read_text(encoding="utf-8").replace(PLACEHOLDER_ID, repo_id)
-        content[str(path.relative_to(folder))] = text
+        content[path.relative_to(folder).as_posix()] = text
     return content
 
 

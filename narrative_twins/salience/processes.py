@@ -11,9 +11,8 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import Connection
 from typing import Any
 
 _THREADS = "OMP_NUM_THREADS"
@@ -66,9 +65,9 @@ def _pool_results(start: bytes, tasks: Iterable[Any], count: int) -> Generator[A
         for task in tasks:
             pending.append(pool.submit(_work, task))
             if len(pending) == 2 * count:
-                yield pending.popleft().result()
+                yield _result(pending.popleft())
         while pending:
-            yield pending.popleft().result()
+            yield _result(pending.popleft())
         pool.shutdown()
     except BrokenProcessPool:
         raise RuntimeError("a worker process ended, perhaps for lack of memory") from None
@@ -76,6 +75,12 @@ def _pool_results(start: bytes, tasks: Iterable[Any], count: int) -> Generator[A
         ours.close()
         pool.shutdown(cancel_futures=True)
         theirs.close()
+
+
+def _result(future: Future[Any]) -> Any:
+    while not wait([future], timeout=1).done:
+        pass  # Windows can't interrupt a wait without an end
+    return future.result()
 
 
 def _threads() -> int:
@@ -86,10 +91,12 @@ def _threads() -> int:
     return int(threads) if threads.isdecimal() else os.cpu_count() or 1
 
 
-def _start_worker(start: bytes, numbers: Any, parent: Connection, threads: int) -> None:
+def _start_worker(start: bytes, numbers: Any, parent: Any, threads: int) -> None:
     """Prepare a worker process. What can fail is left to its first task, whose error is raised
     where its result is awaited."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process ends this one after Ctrl-C
+    # The first process ends this one after Ctrl-C, and after Ctrl-Break on Windows.
+    for name in {"SIGINT", "SIGBREAK"} & set(dir(signal)):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     os.environ[_THREADS] = str(threads)  # of libraries that are not imported yet
     if "torch" in sys.modules:
@@ -97,7 +104,7 @@ def _start_worker(start: bytes, numbers: Any, parent: Connection, threads: int) 
     _worker.update(start=start, number=numbers.get())
 
 
-def _end_with(parent: Connection) -> None:
+def _end_with(parent: Any) -> None:
     try:
         parent.recv()
     finally:

@@ -239,8 +239,8 @@ def interrupt_at(score, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(JsonlLog, "complete", lambda log, path: None)
             score(source, "-o", out, *options)
-        lines = log.read_text().splitlines(keepends=True)
-        log.write_text("".join(lines[: rows + 1]) + '{"half": ')
+        lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
+        log.write_text("".join(lines[: rows + 1]) + '{"half": ', encoding="utf-8")
 
     return interrupt
 

@@ -242,7 +242,7 @@ def labelled(path: Path, stories: dict[str, list[str]]) -> str:
         name: {"storytitle": "Mill", "story": story, "most_important": ["5", "4"]}
         for name, story in stories.items()
     }
-    path.write_text(json.dumps(rows))
+    path.write_text(json.dumps(rows), encoding="utf-8")
     return str(path)
 
 

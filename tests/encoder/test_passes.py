@@ -224,3 +224,14 @@ def test_forked_processes_score_after_their_parent_has(bert_folder):
     """It has used threads of torch, which they do not have."""
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
     assert run_python("-c", FORKED, bert_folder, env=environment) == "True\n"
+
+
+def test_a_lack_of_memory_names_the_setting_to_lower(monkeypatch):
+    encoder = small()
+    monkeypatch.setattr(
+        encoder.passes,
+        "states",
+        lambda rows: (_ for _ in ()).throw(torch.OutOfMemoryError("CUDA out of memory. Tried")),
+    )
+    with pytest.raises(MemoryError, match="set a lower batch_tokens .*CUDA out of memory"):
+        list(score_stories(["It rained. She ran."], encoder))

@@ -293,7 +293,7 @@ def test_saved_scores_are_not_computed_again(votes, bert_folder, tmp_path, monke
     append = JsonlLog.append
 
     def stop_after_two(log, row):
-        if len(scored) > 2 and len(list(open(log.path))) == 3:
+        if len(scored) > 2 and len(list(open(log.path, encoding="utf-8"))) == 3:
             raise KeyboardInterrupt
         append(log, row)
 

@@ -191,7 +191,7 @@ def test_images_by_the_command(score, tmp_path, monkeypatch):
     assert code == 1 and "the story is empty" in err and "one story, not none" in err
     assert not list(tmp_path.glob("bad.png*"))
     data = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(data))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(data, encoding="utf-8"))
     assert call(story, "-f", "png")[0] == 0
     assert imread(io.BytesIO(data.getvalue())).shape[1] == 1400
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)

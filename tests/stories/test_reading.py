@@ -152,7 +152,7 @@ def test_unreadable_files_are_reported_and_skipped(tmp_path):
     ],
 )
 def test_standard_input(monkeypatch, data, form, contents):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data.encode())))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data.encode()), encoding="utf-8"))
     assert [source.content for source in read_stories(["-"], form)] == contents
     assert count_stories(["-"]) == 0
     (again,) = read_stories(["-"], "text", named=True)
