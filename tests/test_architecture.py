@@ -35,7 +35,7 @@ MODULES = {
 
 LIBRARIES = {
     "click": "commands",
-    "datasets": "commands data hub making training",
+    "datasets": "commands data hub training",
     "fastapi": "app",
     "gradio": "app",
     "jinja2": "show",

@@ -37,7 +37,7 @@ from narrative_twins.stories.story import Story, StoryError, parse_windows
 from narrative_twins.writing import STDIN
 
 if TYPE_CHECKING:
-    from narrative_twins.making.by_model import Generated
+    from narrative_twins.making.generated import Generated
 
 _SHOWN_REASONS = 5
 """Number of reasons for rejecting stories that are printed."""
@@ -54,7 +54,7 @@ _rows_options = option_group(
         ),
         "input_format": INPUT_FORMAT,
         "language": valued(
-            None, "Language of the stories, for the card (default: en).", default="en"
+            None, "Language of the stories, for the facts (default: en).", default="en"
         ),
         "attempts": counted(COUNT, "N", ATTEMPTS, "Answers to a question until it is rejected"),
         "prompts": valued("FOLDER", "Prompts that replace the package's."),
@@ -104,9 +104,7 @@ def _run(
     hint = f"the answers so far are in {out}.answers; resume with the same command"
     try:
         with on_interrupt(hint):
-            made = make(
-                sources, server, out, progress=shows_progress(quiet), report=tell, **options
-            )
+            made = make(sources, server, out, progress=shows_progress(quiet), **options)
     except ServerError as error:
         raise ServerError(f"{error}; {hint}") from None
     rejected = plural(len(made.rejects), "story", "stories")
@@ -127,14 +125,14 @@ def _run(
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @option(
     "--recipe",
-    type=Choices("making.recipes", "RECIPES"),
+    type=Choices("making.twins", "RECIPES"),
     metavar="NAME",
     default="stories",
     help="Twins and distractors of short stories, or of synopses in five sections (synopses).",
 )
 @option(
     "--columns",
-    type=Names("making.recipes", "COLUMNS"),
+    type=Names("making.twins", "COLUMNS"),
     metavar="A,B",
     default="twin,negative,negative_twin",
     help="Texts to make (default: twin,negative,negative_twin).",
@@ -150,8 +148,7 @@ def make_twins(
     files: Sequence[str], making: dict[str, Any], server: Server, quiet: bool, **options: Any
 ) -> int:
     """Read, ask, write."""
-    from narrative_twins.making.recipes import TwinOptions
-    from narrative_twins.making.twins import make_twins, source_row
+    from narrative_twins.making.twins import TwinOptions, make_twins, source_row
 
     twins = TwinOptions(**options, prompts=making.pop("prompts"))
     make = partial(make_twins, options=twins)

@@ -49,7 +49,7 @@ def parse_similarities(text: str) -> dict[str, float]:
     extra="train",
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@option("-o", "--out", required=True, metavar="FILE", help="JSON Lines; a card is written, too.")
+@option("-o", "--out", required=True, metavar="FILE", help="JSON Lines; facts are written, too.")
 @option("--windows", **counted(COUNT, "N", 5, "Windows of a story"))
 @option("--encoder", metavar="ENCODER", help="Encoder of sentences (default: that of the package).")
 @option(
@@ -76,7 +76,7 @@ def parse_similarities(text: str) -> dict[str, float]:
     " fr=0.681,de=0.674,it=0.612,es=0.591,0.6). fr=0.7 changes the limit of one language; a number"
     " without a language is the limit of all languages that are not listed with it.",
 )
-@option("--language", default="en", help="Language of the versions, for the card (default: en).")
+@option("--language", default="en", help="Language of the versions, for the facts (default: en).")
 @option("--anonymized", is_flag=True, help="Twins of 'Tell me again!' with replaced names.")
 @option("--seed", type=int, default=0, help="Seed of the choice among several twins (default: 0).")
 @resume_option
@@ -101,7 +101,7 @@ def make_align(
     from transformers.utils import logging
 
     from narrative_twins.making.alignment import SentenceEmbedder
-    from narrative_twins.making.generated import CARD, FACTS
+    from narrative_twins.making.generated import FACTS
     from narrative_twins.making.long_twins import MAX_SIMILARITY, Filters, make_long_twins
 
     limits = max_similarity or MAX_SIMILARITY
@@ -117,8 +117,7 @@ def make_align(
         print(f"{number:>9,}  {words}")
     if not counts["works kept, with a twin"]:
         return 1
-    card, facts = (Path(out).with_suffix(suffix) for suffix in (CARD, FACTS))
-    print(for_terminal(f"\n{out}, with its card {card} and its facts {facts}"))
+    print(for_terminal(f"\n{out}, with its facts {Path(out).with_suffix(FACTS)}"))
     return 1 if counts["works that are invalid"] else 0
 
 
@@ -129,7 +128,7 @@ def make_align(
     extra="entities",
 )
 @click.argument("rows", metavar="FILE")
-@option("-o", "--out", required=True, metavar="FILE", help="JSON Lines; a card is written, too.")
+@option("-o", "--out", required=True, metavar="FILE", help="JSON Lines; facts are written, too.")
 @option(
     "--pipeline",
     default="en_core_web_sm",
@@ -149,9 +148,7 @@ def make_entities(rows: str, out: str, quiet: bool, **options: Any) -> int:
     from narrative_twins.making.entities import replace_entities
 
     with on_interrupt("continue with --resume"):
-        changed = replace_entities(
-            rows, out, progress=shows_progress(quiet), report=tell, **options
-        )
+        changed = replace_entities(rows, out, progress=shows_progress(quiet), **options)
     hint = "" if changed else "; is there a twin, and does the pipeline recognize entities?"
     tell(f"names are replaced in {plural(changed, 'row', 'rows')}{hint}")
     return 0

@@ -39,20 +39,16 @@ class SentenceEmbedder:
     ) -> None:
         self.name, self.pooling = str(name or default_encoder()), pooling
         self._encoder = StoryEncoder.from_pretrained(name, device=device, dtype="float32")
-        model = self._encoder.model
         if pooling == "pooler":
-            if model.checkpoint_settings.pooling is not None:
-                raise OSError(
-                    f"the settings of encoder {self.name!r} name"
-                    f" {model.checkpoint_settings.pooling} pooling, so its pooler is not trained;"
-                    " use that pooling"
-                )
+            model, trained = self._encoder.model, self._encoder.model.checkpoint_settings.pooling
             untrained = any(key.startswith("pooler.") for key in model.untrained)
-            if untrained or getattr(model, "pooler", None) is None:
-                raise OSError(
-                    f"encoder {self.name!r}: it has no weights of a pooler; use a checkpoint whose"
-                    " pooler was trained, such as one of SimCSE, or another pooling"
-                )
+            problem = ""
+            if trained is not None:
+                problem = f"it was trained with {trained} pooling, not with its pooler; use that"
+            elif untrained or getattr(model, "pooler", None) is None:
+                problem = "it has no weights of a pooler; use one such as SimCSE, or other pooling"
+            if problem:
+                raise OSError(f"encoder {self.name!r}: {problem}")
             self._encoder.pooling = "first"
 
     @property
@@ -81,7 +77,9 @@ def best_path(similarities: NDArray[np.floating[Any]]) -> list[tuple[int, int]]:
 
     Returns:
         The cells of the path in order: i is the index of a sentence of the story, j of the twin.
-        ValueError if the matrix is empty, or has a cell that is not a finite number.
+
+    Raises:
+        ValueError: the matrix is empty, or has a cell that is not a finite number.
     """
     cells = np.asarray(similarities, np.float64)
     if cells.ndim != 2 or not cells.size or not np.isfinite(cells).all():

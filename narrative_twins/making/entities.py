@@ -16,7 +16,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-from narrative_twins.data.loading import load_story_twins, load_window_twins
 from narrative_twins.data.records import read_records
 from narrative_twins.data.rows import (
     NEGATIVE_TWIN_NAMES,
@@ -27,7 +26,7 @@ from narrative_twins.data.rows import (
 )
 from narrative_twins.extras import check_extra
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making import generated
+from narrative_twins.making.generated import facts_of, public_name, recipe_text, write_facts
 from narrative_twins.writing import JsonlLog, digest_of_files
 
 PIPELINE, LOCALE = "en_core_web_sm", "en_US"
@@ -241,10 +240,9 @@ def replace_entities(
     same_names: bool = False,
     resume: bool = False,
     progress: bool = False,
-    report: generated.Report = generated.logger.warning,
 ) -> int:
-    """Replace the names in a file of rows, and write the rows with their facts and their card, see
-    `describe_rows`. Returns the number of rows of this run in which a name was replaced.
+    """Replace the names in a file of rows, and write the rows with their facts, see `write_facts`.
+    Returns the number of rows of this run in which a name was replaced.
 
     Args:
         rows: the file of the rows (RowError if one is invalid).
@@ -253,7 +251,7 @@ def replace_entities(
         names: a locale of Faker.
         seed, same_names: see `substitute`.
         resume: resume an interrupted run, of the same rows and settings (ResumeError).
-        progress, report: whether to show a progress bar, and what is called with each problem.
+        progress: show a progress bar.
     """
     people = PeopleNames(names)
     import spacy
@@ -263,12 +261,12 @@ def replace_entities(
     except OSError as error:
         fix = f"install it by python -m spacy download {pipeline}, or name another by --pipeline"
         raise OSError(f"the spaCy pipeline can't be loaded ({error}); {fix}") from None
-    facts = generated.facts_of(rows) or DatasetFacts("Twins", "Stories with twins.", "", "")
+    facts = facts_of(rows) or DatasetFacts("Twins", "Stories with twins.", "", "")
     total = sum(bool(check_texts(record.row, record.where)) for record in read_records(rows))
     settings = {
         "rows": f"{Path(rows).resolve().name} {digest_of_files(rows)}",
         "names replaced in": "all texts of a row" if same_names else "the twins only",
-        "spaCy pipeline": f"{generated.public_name(pipeline)} {digest_of_files(recognizer.path)}",
+        "spaCy pipeline": f"{public_name(pipeline)} {digest_of_files(recognizer.path)}",
         "names of people": f"{names} of Faker {metadata.version('faker')}",
         "seed": seed,
     }
@@ -286,15 +284,7 @@ def replace_entities(
             changed += new != row
     log.complete(out)
     facts.name += " with replaced names"
-    facts.source += f"\n\n{generated.recipe_text('narrative-twins make entities', settings)}"
+    facts.source += f"\n\n{recipe_text('narrative-twins make entities', settings)}"
     facts.limits += " A pipeline recognizes names: it misses some, and takes other words for names."
-    generated.describe_rows(out, facts, _load, report)
+    write_facts(out, facts)
     return changed
-
-
-def _load(source: Any, cache_dir: str) -> Any:
-    """Load rows of stories or of windows."""
-    try:
-        return load_story_twins(source, cache_dir=cache_dir)
-    except RowError:
-        return load_window_twins(source, cache_dir=cache_dir)

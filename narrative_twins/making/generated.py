@@ -1,93 +1,67 @@
-"""The facts and the dataset card next to a file of generated rows, which say how the rows were
-made: `twins.facts.yaml` and `twins.card.md` of `twins.jsonl`."""
+"""Files of generated rows with facts about them, `twins.facts.yaml` of `twins.jsonl`, from which
+`push_dataset` makes their card; and rows by a language model."""
 
 from __future__ import annotations
 
-import logging
+import json
 import os
-import tempfile
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
-import datasets
-
-from narrative_twins.hub.cards import card_of_rows
 from narrative_twins.hub.facts import DatasetFacts, facts_text, read_facts
-from narrative_twins.writing import atomic_write
+from narrative_twins.prompting.chat import Chat, Rejected, Server
+from narrative_twins.writing import atomic_write, check_writable, digest
 
-logger = logging.getLogger(__name__)
+Columns: TypeAlias = dict[str, Any]
+"""A row by its columns."""
 
-Report = Callable[[str], None]
-"""Is called with each problem of a run, for its user."""
-
-FACTS, CARD = ".facts.yaml", ".card.md"
-"""Suffixes of the facts and the card of a data file, in place of `.jsonl`."""
+FACTS = ".facts.yaml"
+"""The suffix of the facts of a data file, in place of `.jsonl`."""
+LICENCE = (
+    "The licence of the stories also applies to what the model wrote, and the terms of the model"
+    " may add restrictions."
+)
+"""A limit of all rows by a model."""
+REJECT = ("step", "reason", "answer")
+"""Columns that are added to a rejected story."""
 
 
 def facts_of(data: str) -> DatasetFacts | None:
-    """The facts of a data file, None if there are none; raises `ValueError` if their file can't be
-    read."""
+    """The facts of a data file, None without any; ValueError if their file can't be read."""
     path = Path(data).with_suffix(FACTS)
     return read_facts(DatasetFacts, path) if path.exists() else None
 
 
-def describe_rows(
-    out: str, facts: DatasetFacts, load: Callable[..., Any], report: Report = logger.warning
-) -> None:
-    """Write the facts of rows, for `read_facts` and `push_dataset`, and their card for the Hub.
-
-    User edits of the name, limits, licence and tags in earlier facts are kept, if the rows were
-    made with the same settings. Otherwise the earlier facts are renamed to `NAME.facts.yaml.old`.
-
-    Args:
-        out: the complete file of the rows.
-        facts: the facts; `source` says with which settings the rows were made, see `recipe_text`.
-        load: loads the rows, for example `load_window_twins`. Rows that do not load get no card.
-        report: is called with each problem.
-
-    Raises:
-        OSError, ValueError: a file can't be written, or earlier facts can't be read; call
-            `facts_of` before the rows are made.
-    """
-    path, card = (Path(out).with_suffix(suffix) for suffix in (FACTS, CARD))
-    if earlier := facts_of(out):
-        if earlier.source.strip() == facts.source.strip():
-            facts = replace(earlier, description=facts.description, language=facts.language)
-        else:
-            os.replace(path, f"{path}.old")
-            report(
-                f"{path} describes rows made with other settings, so it is now {path}.old; copy"
-                " what is still true"
-            )
+def write_rows(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as JSON Lines."""
     with atomic_write(path) as file:
+        file.write("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
+
+
+def write_facts(out: str, facts: DatasetFacts) -> None:
+    """Write the facts of a data file, for `read_facts` and `push_dataset`. Of earlier facts, which
+    a user may have edited, the name, limits, licence and tags are kept. ValueError if these can't
+    be read; call `facts_of` before rows are made."""
+    if earlier := facts_of(out):
+        now = {name: getattr(facts, name) for name in ("description", "source", "language")}
+        facts = replace(earlier, **now)
+    with atomic_write(Path(out).with_suffix(FACTS)) as file:
         file.write(facts_text(facts))
-    card.unlink(missing_ok=True)
-    shows_bars = not datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
-        with tempfile.TemporaryDirectory() as cache:
-            text = str(card_of_rows(load({"train": out}, cache_dir=cache), facts))
-    except ValueError as error:
-        report(f"no card was written, since the rows can't be trained on: {error}")
-    else:
-        with atomic_write(card) as file:
-            file.write(text)
-    finally:
-        if shows_bars:
-            datasets.enable_progress_bars()
 
 
 def recipe_text(command: str, settings: Mapping[str, object]) -> str:
     """The settings of a run in Markdown, as the source of its rows; empty ones are skipped."""
+    lines = [
+        f"- {name}: {_as_text(value)}"
+        for name, value in settings.items()
+        if value not in (None, [], {})
+    ]
     version = metadata.version("narrative_twins")
-    lines = [f"Made by `{command}` (narrative_twins {version}):", ""]
-    for name, value in settings.items():
-        if value not in (None, [], {}):
-            lines.append(f"- {name}: {_as_text(value)}")
-    return "\n".join(lines)
+    return "\n".join([f"Made by `{command}` (narrative_twins {version}):", "", *lines])
 
 
 def _as_text(value: object) -> str:
@@ -95,8 +69,6 @@ def _as_text(value: object) -> str:
         return ", ".join(f"{name} {_as_text(item)}" for name, item in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_as_text, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -104,3 +76,78 @@ def public_name(source: str) -> str:
     """The name of a model or file for a card; only the last part of a local path, since cards are
     published."""
     return Path(source).resolve().name if os.path.exists(source) else source
+
+
+class Generated(NamedTuple):
+    """What a language model wrote: the `rows` in the order of the stories, the rejected stories
+    with the columns `REJECT`, and the numbers of new answers and their tokens as text."""
+
+    rows: list[Columns]
+    rejects: list[Columns]
+    usage: str
+
+
+def rows_by_model(
+    stories: Sequence[Columns],
+    ask: Callable[[Chat, Columns], Columns],
+    server: Server,
+    out: str,
+    facts: DatasetFacts,
+    attempts: int,
+    progress: bool,
+) -> Generated:
+    """Ask a language model about each story, and write the rows.
+
+    Every answer is logged at once in `OUT.answers`, so the same call resumes an interrupted run.
+    `OUT` gets the rows, and `OUT.rejects` the rejected stories; neither is written if empty. The
+    facts of the rows are next to them, see `write_facts`.
+
+    Args:
+        stories: the stories as rows.
+        ask: asks about a story, and returns the new columns of its row.
+        server: the language model.
+        out: the JSON Lines file to write.
+        facts: the facts of the rows, to whose description the numbers of rows are added.
+        attempts: maximum number of attempts to get a valid answer to a question.
+        progress: show a progress bar.
+
+    Raises:
+        ServerError: the server can't be used.
+        OSError, ValueError: a file can't be read or written; raised before the model is asked.
+    """
+    check_writable(out)
+    facts_of(out)
+    with Chat(server, f"{out}.answers", attempts) as chat:
+        results = chat.ask_each(stories, lambda story: ask(chat, story), progress)
+    made = Generated([], [], chat.usage)
+    for story, result in zip(stories, results, strict=True):
+        if isinstance(result, Rejected):
+            made.rejects.append(story | {name: getattr(result, name) for name in REJECT})
+        else:
+            made.rows.append(story | result)
+    # All stories that an earlier run rejected may have a row now.
+    Path(f"{out}.rejects").unlink(missing_ok=True)
+    if made.rejects:
+        write_rows(f"{out}.rejects", made.rejects)
+    if made.rows:
+        write_rows(out, made.rows)
+        steps = Counter(reject["step"] for reject in made.rejects).most_common()
+        reasons = "; ".join(f"{count} at {step}" for step, count in steps)
+        counts = (
+            f"Of {len(stories):,} stories {len(made.rows):,} have a row and"
+            f" {len(made.rejects):,} were rejected{f' ({reasons})' if reasons else ''}."
+        )
+        write_facts(out, replace(facts, description=f"{facts.description} {counts}"))
+    return made
+
+
+def model_settings(server: Server, templates: Mapping[str, str], attempts: int) -> Columns:
+    """The settings that the answers of a language model depend on, for a card: prompts by digest,
+    since the prompts of a user may be private."""
+    fields = {"temperature": server.temperature, "seed": server.seed, **server.request}
+    return {
+        "language model": public_name(server.model),
+        "fields of a request": {name: value for name, value in fields.items() if value is not None},
+        "prompts": {name: digest(template)[:12] for name, template in templates.items()},
+        "attempts": attempts,
+    }

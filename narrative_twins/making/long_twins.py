@@ -3,10 +3,10 @@ alignment."""
 
 from __future__ import annotations
 
-import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -15,15 +15,22 @@ from typing import Any
 from tqdm import tqdm
 
 from narrative_twins.baselines.graph import cosine_matrix
-from narrative_twins.data.loading import load_window_twins
 from narrative_twins.data.rows import RowError, twin_windows, window_sizes
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making import generated
 from narrative_twins.making.alignment import SentenceEmbedder, best_path
+from narrative_twins.making.generated import (
+    Columns,
+    public_name,
+    recipe_text,
+    write_facts,
+    write_rows,
+)
 from narrative_twins.making.works import Candidate, Work, read_works, work_files
 from narrative_twins.stories.reading import count_stories
 from narrative_twins.stories.story import even_windows
-from narrative_twins.writing import JsonlLog, atomic_write, digest_of_files
+from narrative_twins.writing import JsonlLog, digest_of_files
+
+logger = logging.getLogger(__name__)
 
 OTHER_LANGUAGES = "other"
 """The key of `MAX_SIMILARITY` for unknown languages and for languages without a limit."""
@@ -69,15 +76,14 @@ class Filters:
         texts = {" ".join(" ".join(s).split()).casefold() for s in (story, version.sentences)}
         others = self.max_similarity.get(OTHER_LANGUAGES, 1.0)
         limit = self.max_similarity.get(version.language or OTHER_LANGUAGES, others)
-        is_similar = version.similarity is not None and version.similarity > limit
-        is_copy = len(texts) == 1
-        words = "versions that are too similar, perhaps a copy or a translation"
-        return words if is_copy or is_similar else None
+        if len(texts) == 1 or (version.similarity is not None and version.similarity > limit):
+            return "versions that are too similar, perhaps a copy or a translation"
+        return None
 
 
 def long_twin(
     work: Work, embed: Callable[[Sequence[str]], Any], filters: Filters, seed: int = 0
-) -> tuple[dict[str, Any] | None, Counter[str]]:
+) -> tuple[Columns | None, Counter[str]]:
     """The row of a work, as `load_window_twins` reads it, or None if it is dropped; and the counts
     of what is kept and dropped, in words. The twin is drawn from the versions that pass all
     filters, by the seed, the id of the work and the versions alone: neither other works nor any
@@ -85,39 +91,31 @@ def long_twin(
     if len(work.story) < filters.min_sentences:
         kind = "with a story that is too short" if work.story else "without a story in English"
         return None, Counter(["works read", f"works {kind}"])
-    reasons = [filters.rejection(work.story, version) for version in work.candidates]
+    row, reasons = None, []
     # Each version gets a random number of its own, so the order in the input does not matter.
-    candidates = sorted(
-        (one for one, reason in zip(work.candidates, reasons, strict=True) if reason is None),
-        key=lambda one: Random(f"{seed} {work.id} {one.sentences}").random(),
-    )
-    rows = (
-        _aligned(work, candidate, embed([*work.story, *candidate.sentences]), filters)
-        for candidate in candidates
-    )
-    at, row = next(((at, row) for at, row in enumerate(rows) if row), (len(candidates), None))
-    counts = Counter(["works read", "works kept, with a twin" if row else "works without a twin"])
-    counts.update([*filter(None, reasons), *["versions with too few sentences in a window"] * at])
-    return row, counts
+    for version in sorted(
+        work.candidates, key=lambda one: Random(f"{seed} {work.id} {one.sentences}").random()
+    ):
+        if reason := filters.rejection(work.story, version):
+            reasons.append(reason)
+        elif row is None:
+            row = _aligned(work, version, embed([*work.story, *version.sentences]), filters)
+            if row is None:
+                reasons.append("versions with too few sentences in a window")
+    words = "works kept, with a twin" if row else "works without a twin"
+    return row, Counter(["works read", words, *reasons])
 
 
-def _aligned(work: Work, twin: Candidate, vectors: Any, filters: Filters) -> dict[str, Any] | None:
+def _aligned(work: Work, twin: Candidate, vectors: Any, filters: Filters) -> Columns | None:
     """The row of a work with this twin, or None if a window lacks sentences."""
     path = best_path(cosine_matrix(vectors)[: len(work.story), len(work.story) :])
     story = [work.story[lo:hi] for lo, hi in even_windows(len(work.story), filters.windows)]
     windows_of = twin_windows(path, story, len(twin.sentences))
     if min(window_sizes(windows_of, filters.windows)) < filters.min_window:
         return None
-    return {
-        "id": work.id,
-        "title": work.title,
-        "story": story,
-        "twin": twin.sentences,
-        "twin_windows": windows_of,
-        "alignment": path,
-        "language": twin.language,
-        "similarity": twin.similarity,
-    }
+    columns = {"id": work.id, "title": work.title, "story": story, "twin": twin.sentences}
+    alignment = {"twin_windows": windows_of, "alignment": path}
+    return columns | alignment | {"language": twin.language, "similarity": twin.similarity}
 
 
 def make_long_twins(
@@ -131,11 +129,11 @@ def make_long_twins(
     language: str = "en",
     resume: bool = False,
     progress: bool = False,
-    report: generated.Report = generated.logger.warning,
+    report: Callable[[str], object] = logger.warning,
 ) -> Counter[str]:
     """Make rows of long narrative twins from several versions of works, and write them with their
-    facts and their card, see `describe_rows`. Works that are done are in `OUT.part` until all are.
-    Returns the counts of `long_twin`.
+    facts, see `write_facts`. Works that are done are in `OUT.part` until all are. Returns the
+    counts of `long_twin`.
 
     Args:
         paths: the files of works, see `read_works`, and folders of them.
@@ -143,19 +141,16 @@ def make_long_twins(
         embed: embeds sentences.
         filters, seed: see `long_twin`.
         anonymized: see `read_works`.
-        language: the language of the versions, for the card.
+        language: the language of the versions, for the facts.
         resume: resume an interrupted run, of the same works and settings (ResumeError).
-        progress, report: whether to show a progress bar, and what is called with each problem.
+        progress, report: whether to show a progress bar, and what is called with each work that is
+            invalid.
     """
     settings = {
         "works of": {Path(path).resolve().name: digest_of_files(path) for path in paths},
-        "sentence encoder": f"{generated.public_name(embed.name)} {embed.fingerprint or ''}",
+        "sentence encoder": f"{public_name(embed.name)} {embed.fingerprint or ''}",
         "sentence pooling": embed.pooling,
-        "windows": filters.windows,
-        "sentences of a story, at least": filters.min_sentences,
-        "difference in sentences, at most": filters.max_difference,
-        "sentences of the twin in a window, at least": filters.min_window,
-        "measured similarity, at most": dict(filters.max_similarity),
+        **asdict(filters),
         "seed": seed,
         "names of 'Tell me again!' replaced": "in the twins only" if anonymized else "no",
     }
@@ -171,24 +166,20 @@ def make_long_twins(
                 row, counts = long_twin(work, embed, filters, seed)
             log.rows.append({"row": row, "counts": counts})
             log.append(log.rows[-1])
-    with atomic_write(out) as file:
-        for row in [each["row"] for each in log.rows if each["row"]]:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    write_rows(out, [each["row"] for each in log.rows if each["row"]])
     Path(log.path).unlink()
-    counts = Counter[str]()
-    for each in log.rows:
-        counts.update(each["counts"])
+    counts = sum((Counter(each["counts"]) for each in log.rows), Counter[str]())
     counted = "\n".join(f"- {words}: {number:,}" for words, number in sorted(counts.items()))
     facts = DatasetFacts(
         "Long narrative twins",
         "Stories in even windows, each with a narrative twin. A sentence of the twin is in the"
         " windows of the sentences of the story that dynamic time warping aligns it to."
         f"\n\n{counted}",
-        generated.recipe_text("narrative-twins make align", settings),
+        recipe_text("narrative-twins make align", settings),
         "No human has checked the twins. The authors and the licence of the texts are not known to"
         " the program: add them before you share the data.",
         language=language,
         tags=["narrative-twins"],
     )
-    generated.describe_rows(out, facts, load_window_twins, report)
+    write_facts(out, facts)
     return counts

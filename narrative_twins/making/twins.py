@@ -1,33 +1,244 @@
-"""Twins and distractors of stories by a language model, as rows to train on."""
+"""Twins and distractors of stories by a language model, as rows to train on. A recipe is the
+sequence of questions about a story; to add one, add a `Recipe` to `RECIPES`.
+
+After "Contrastive Learning with Narrative Twins for Modeling Story Salience" by Sterner, Lascarides
+and Keller. The twin of a short story is the story expanded to four times its sentences, in other
+words and with additional small events, and then retold from its most important events. A distractor
+keeps the surface and has a different main event; the distractor of a synopsis has different turning
+points, section by section.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any, TypeAlias
 
-from narrative_twins.data.loading import load_story_twins, load_window_twins
 from narrative_twins.data.rows import (
     NEGATIVE_NAMES,
     STORY_NAMES,
     TWIN_NAMES,
+    RowError,
+    check_sentences,
     find_column,
     window_twins,
 )
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making.by_model import (
+from narrative_twins.making.generated import (
     LICENCE,
     REJECT,
+    Columns,
     Generated,
     model_settings,
+    recipe_text,
     rows_by_model,
 )
-from narrative_twins.making.generated import Report, logger, recipe_text
-from narrative_twins.making.recipes import RECIPES, TwinOptions
-from narrative_twins.prompting.chat import ATTEMPTS, Chat, Server
+from narrative_twins.prompting.chat import ATTEMPTS, Chat, Question, Rejected, Server
+from narrative_twins.prompting.templates import (
+    AnswerError,
+    answer_form,
+    fill,
+    list_of,
+    read_templates,
+)
 from narrative_twins.stories.story import Story, StoryError
 
+COLUMNS = ("twin", "negative", "negative_twin")
+"""Columns that are made for a short story."""
+LONGEST = 40
+"""Maximum number of sentences of a short story."""
+EXPANSION = 4
+"""Number of sentences of an expansion for each sentence of the story."""
 
-def source_row(content: Any, options: TwinOptions) -> dict[str, Any]:
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
+"""A word: a run of letters and digits, or a single Chinese or Japanese character."""
+
+Text: TypeAlias = Sequence[str]
+"""Sentences."""
+Ask: TypeAlias = Callable[[Question], Any]
+"""Asks a question, and returns its result."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What can be made of a story.
+
+    Attributes:
+        make: asks the questions about a story, whose sentences are in windows, and returns the
+            columns; raises `Rejected` for a story that it can't be used for.
+        templates: the names of its prompts, see `read_templates`.
+        columns: the columns that it makes; of several, `TwinOptions.columns` chooses.
+        windows: the number of windows of a story; 1 for a short story.
+    """
+
+    make: Callable[[Ask, Sequence[Text], TwinOptions], Columns]
+    templates: Sequence[str]
+    columns: Sequence[str]
+    windows: int = 1
+
+
+@dataclass(frozen=True)
+class TwinOptions:
+    """What is made of each story, and when answers are valid.
+
+    Attributes:
+        recipe: a name in `RECIPES`.
+        columns: the columns to make, from `COLUMNS`, with `twin`; only for short stories.
+        twin_overlap: maximum word overlap of a twin and its story, from 0 to 1, see `overlap`.
+        distractor_overlap: minimum word overlap of a distractor and its story, from 0 to 1.
+        prompts: a folder of templates that replace the package's.
+
+    Raises:
+        OSError, ValueError: the columns are invalid, or a template can't be read.
+    """
+
+    recipe: str = "stories"
+    columns: Sequence[str] = COLUMNS
+    twin_overlap: float = 0.7
+    distractor_overlap: float = 0.5
+    prompts: str | None = None
+
+    def __post_init__(self) -> None:
+        needed = {"twin", "negative"} if "negative_twin" in self.columns else {"twin"}
+        if not needed <= set(self.columns):
+            raise ValueError(
+                f"columns={list(self.columns)}: add twin, without which rows can't be loaded as"
+                " narrative twins, and negative, from which negative_twin is made"
+            )
+        _ = self.templates  # read before a story is asked about
+
+    @cached_property
+    def templates(self) -> dict[str, str]:
+        """The templates of the recipe by name."""
+        return read_templates(RECIPES[self.recipe].templates, self.prompts)
+
+
+def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> Columns:
+    (story,) = windows
+    size = len(story)
+    if size > LONGEST:
+        problem = f"{size} sentences; the recipe for short stories takes at most {LONGEST}"
+        raise Rejected("story", problem)
+
+    def rewrite(
+        step: str, template: str, text: Text, number: int, check: Callable[[Text], None]
+    ) -> Text:
+        """Ask to rewrite a text in a number of sentences that pass a check."""
+        bounds = _about(number) if template == "expand" else (number, number)
+        prompt = fill(options.templates[template], story=_as_json(list(text)), count=number)
+
+        form = answer_form(sentences=list_of(str, *bounds))
+
+        def read(answer: Mapping[str, Any]) -> Text:
+            check(text := _read_sentences(answer["sentences"], "sentences"))
+            return text
+
+        sentences: Text = ask(Question(step, prompt, form, read))
+        return sentences
+
+    def twin(column: str, of: Text) -> Text:
+        check = partial(_check_reworded, of)
+        longer = rewrite(f"{column}, expanded", "expand", of, EXPANSION * size, check)
+        check = partial(check_twin, of, most=options.twin_overlap)
+        return rewrite(f"{column}, retold", "retell", longer, size, check)
+
+    columns = {"twin": twin("twin", story)}
+    if "negative" in options.columns:
+        check = partial(check_distractor, story, least=options.distractor_overlap)
+        columns["negative"] = rewrite("negative", "distract", story, size, check)
+    if "negative_twin" in options.columns:
+        columns["negative_twin"] = twin("negative_twin", columns["negative"])
+    return columns
+
+
+def _make_of_synopsis(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> Columns:
+    named = {f"section_{number}": list(window) for number, window in enumerate(windows, start=1)}
+
+    def read(answer: Mapping[str, Any]) -> list[list[str]]:
+        sections = [_read_sentences(answer[name], name) for name in named]
+        for (name, window), section in zip(named.items(), sections, strict=True):
+            _check_not_copied(window, section, name)
+        check_distractor(list(chain(*windows)), list(chain(*sections)), options.distractor_overlap)
+        return sections
+
+    template, count = options.templates["distract_sections"], sum(map(len, windows))
+    prompt = fill(template, story=_as_json(named), count=count)
+    form = {name: list_of(str, *_about(len(window))) for name, window in named.items()}
+    return {"negative": ask(Question("negative", prompt, answer_form(**form), read))}
+
+
+RECIPES: dict[str, Recipe] = {
+    "stories": Recipe(_make_of_story, ("expand", "retell", "distract"), COLUMNS),
+    "synopses": Recipe(_make_of_synopsis, ("distract_sections",), ("negative",), windows=5),
+}
+"""The recipes by name: twins and distractors of short stories, and distractors of longer ones in
+five sections, each with a turning point. `narrative-twins make twins --recipe` takes each of
+them."""
+
+_as_json = partial(json.dumps, ensure_ascii=False, indent=1)
+
+
+def _read_sentences(content: list[str], name: str) -> list[str]:
+    """The sentences of a property of an answer; raises `AnswerError` if one is empty."""
+    try:
+        sentences = check_sentences(content, name, "the answer")
+    except RowError as error:
+        raise AnswerError(error.problem) from None
+    return [" ".join(sentence.split()) for sentence in sentences]
+
+
+def _about(count: int) -> tuple[int, int]:
+    """The minimum and maximum number of sentences that are about `count`: half, rounded up, and
+    twice as many."""
+    return (count + 1) // 2, 2 * count
+
+
+def overlap(one: Text, other: Text) -> float:
+    """The Dice coefficient of the distinct words of two texts, 2 |A ∩ B| / (|A| + |B|); 0 if there
+    are no words. Case is ignored."""
+    a, b = (set(_WORD.findall(" ".join(text).casefold())) for text in (one, other))
+    return 2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0
+
+
+def check_twin(story: Text, twin: Text, most: float) -> None:
+    """Raise `AnswerError` if a sentence of a twin is copied or repeated, or its word overlap is
+    above `most`."""
+    _check_reworded(story, twin)
+    if len(_normalized(twin)) < len(twin):
+        raise AnswerError("a sentence is repeated")
+    if (share := overlap(story, twin)) > most:
+        raise AnswerError(f"the word overlap with the story is {share:.2f}, above {most}")
+
+
+def check_distractor(story: Text, distractor: Text, least: float) -> None:
+    """Raise `AnswerError` if all sentences of a distractor are copied, or its word overlap is below
+    `least`."""
+    _check_not_copied(story, distractor, "it")
+    if (share := overlap(story, distractor)) < least:
+        raise AnswerError(f"the word overlap with the story is {share:.2f}, below {least}")
+
+
+def _check_reworded(story: Text, text: Text) -> None:
+    for number, sentence in enumerate(text, start=1):
+        if _normalized([sentence]) <= _normalized(story):
+            raise AnswerError(f"sentence {number} is copied from the story")
+
+
+def _check_not_copied(story: Text, text: Text, name: str) -> None:
+    if _normalized(text) <= _normalized(story):
+        raise AnswerError(f"{name} is a copy: all its sentences are in the story")
+
+
+def _normalized(text: Text) -> set[str]:
+    """The sentences without case, punctuation and extra white space, for comparisons."""
+    return {" ".join(_WORD.findall(each.casefold())) or each.strip() for each in text}
+
+
+def source_row(content: Any, options: TwinOptions) -> Columns:
     """The row that a story in any form that `Story.parse` takes, or a data row with a `story`,
     becomes part of: the columns to keep, and its sentences as `story`, in windows if the recipe has
     several; may raise `StoryError` or `RowError`."""
@@ -38,8 +249,7 @@ def source_row(content: Any, options: TwinOptions) -> dict[str, Any]:
         content = {"sentences": text, "id": row.get("id")}
     story = Story.parse(content, windows=count)
     if count == 1:
-        named = {} if story.id is None else {"id": story.id}
-        return {**named, "story": list(story.sentences)}
+        return {**({} if story.id is None else {"id": story.id}), "story": list(story.sentences)}
     if len(story.windows) != count:
         raise StoryError(
             f"the synopsis has {len(story.windows)} windows; give {count}, or a list of sentences"
@@ -55,7 +265,7 @@ def source_row(content: Any, options: TwinOptions) -> dict[str, Any]:
 
 
 def make_twins(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Columns],
     server: Server,
     out: str,
     *,
@@ -63,18 +273,14 @@ def make_twins(
     attempts: int = ATTEMPTS,
     language: str = "en",
     progress: bool = False,
-    report: Report = logger.warning,
 ) -> Generated:
-    """Make rows of narrative twins, for `load_story_twins` or `load_window_twins`, and write them,
-    see `rows_by_model`.
+    """Make rows of narrative twins, for `load_story_twins` or `load_window_twins`, and write them.
 
     Args:
         rows: the stories, see `source_row`.
-        server: the language model.
-        out: the JSON Lines file to write.
         options: what is made of each story; default: all columns of short stories.
-        attempts, progress, report: see `rows_by_model`, which also has the errors.
-        language: the language of the stories, for the card.
+        language: the language of the stories, for the facts.
+        server, out, attempts, progress: see `rows_by_model`, which also has the errors.
     """
     options = options or TwinOptions()
     recipe = RECIPES[options.recipe]
@@ -97,9 +303,8 @@ def make_twins(
         tags=["narrative-twins", "synthetic"],
     )
 
-    def ask(chat: Chat, row: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(chat: Chat, row: Columns) -> Columns:
         windows = [row["story"]] if recipe.windows == 1 else row["story"]
         return recipe.make(chat.ask, windows, options)
 
-    load = load_story_twins if recipe.windows == 1 else load_window_twins
-    return rows_by_model(rows, ask, server, out, facts, load, attempts, progress, report)
+    return rows_by_model(rows, ask, server, out, facts, attempts, progress)

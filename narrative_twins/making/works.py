@@ -21,8 +21,6 @@ from narrative_twins.stories.reading import read_stories
 from narrative_twins.stories.story import check_unicode
 from narrative_twins.writing import digest
 
-_SUFFIXES = (".json", ".jsonl", ".ndjson")
-
 
 class Candidate(NamedTuple):
     """Another version of a story, which may become the twin: its sentences, the language it was
@@ -47,10 +45,11 @@ def work_files(paths: Iterable[str]) -> list[str]:
     in the order of their names; if some are in a folder `summaries`, as in `Tell me again!`, only
     these."""
     files: list[str] = []
-    for path in paths:
-        inside = sorted(file for file in Path(path).rglob("*") if file.suffix.lower() in _SUFFIXES)
+    for path in map(Path, paths):
+        suffixes = (".json", ".jsonl", ".ndjson")
+        inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in suffixes)
         summaries = [file for file in inside if "summaries" in file.relative_to(path).parts[:-1]]
-        files += map(str, summaries or inside or [Path(path)])
+        files += map(str, summaries or inside or [path])
     return files
 
 
@@ -92,19 +91,16 @@ def _row(row: Mapping[str, Any]) -> Work:
     story = list(check_story(row["story"], "story", "").sentences)
     candidates = []
     for number, twin in enumerate(check_list(row["twins"], "twins", "", "versions")):
-        facts = twin if isinstance(twin, Mapping) else {}
         sentences = list(check_story(twin, f"twins[{number}]", "").sentences)
-        similarity = _similarity(facts.get("similarity"))
-        candidates.append(Candidate(sentences, facts.get("language"), similarity))
+        facts = twin if isinstance(twin, Mapping) else {}
+        candidates.append(_candidate(sentences, facts.get("language"), facts.get("similarity")))
     return Work(str(row.get("id") or digest(story)[:12]), row.get("title"), story, candidates)
 
 
 def _document(name: str, content: Mapping[str, Any], anonymized: bool) -> Work:
     """The work of a document of `Tell me again!`."""
-    story = _summary("summaries", (content.get("summaries") or {}).get("en"))
-    block = content.get("similarity") or {}
-    languages, similarities = block.get("indexes") or [], {}
-    if "en" in languages:
+    block, similarities = content.get("similarity") or {}, {}
+    if "en" in (languages := block.get("indexes") or []):
         row = block["similarities"][languages.index("en")]
         similarities = dict(zip(languages, row, strict=True))
     key = "anonymized" if anonymized else "en_translated_summaries"
@@ -113,13 +109,15 @@ def _document(name: str, content: Mapping[str, Any], anonymized: bool) -> Work:
         text = version if anonymized else (version or {}).get("text")
         # The English summary is not a translation, even with other names.
         if language != "en" and (sentences := _summary(f"{key}.{language}", text)):
-            similarity = _similarity(similarities.get(language))
-            candidates.append(Candidate(sentences, language, similarity))
+            candidates.append(_candidate(sentences, language, similarities.get(language)))
     title = content.get("title")
-    title = title.get("value") if isinstance(title, Mapping) else title
     # The name of a file that holds one document is the id without its Q.
-    id = content.get("wikidata_id") or f"Q{PurePath(name).stem}"
-    return Work(str(id), title, story, candidates)
+    return Work(
+        str(content.get("wikidata_id") or f"Q{PurePath(name).stem}"),
+        title.get("value") if isinstance(title, Mapping) else title,
+        _summary("summaries", (content.get("summaries") or {}).get("en")),
+        candidates,
+    )
 
 
 def _summary(key: str, text: str | None) -> list[str]:
@@ -129,11 +127,11 @@ def _summary(key: str, text: str | None) -> list[str]:
     return list(check_story(kept, key, "").sentences) if any(map(str.isalnum, kept)) else []
 
 
-def _similarity(value: float | None) -> float | None:
-    """A number from -1 to 1, or None, also for NaN; rounding errors of half precision are
+def _candidate(sentences: list[str], language: str | None, similarity: float | None) -> Candidate:
+    """A version whose similarity is not known if it is NaN; rounding errors of half precision are
     clipped."""
-    if value is None or value != value:
-        return None
-    if abs(value) > 1.001:
-        raise ValueError(f"the similarity {value} is above 1")
-    return max(-1.0, min(1.0, float(value)))
+    if similarity is None or similarity != similarity:
+        return Candidate(sentences, language)
+    if abs(similarity) > 1.001:
+        raise ValueError(f"the similarity {similarity} is above 1")
+    return Candidate(sentences, language, max(-1.0, min(1.0, float(similarity))))

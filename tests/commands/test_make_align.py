@@ -69,7 +69,7 @@ def test_with_the_default_encoder(works, tmp_path):
         "1  works with a story that is too short",
         "2  works without a twin",
         "5  works kept, with a twin",
-        "twins.jsonl, with its card twins.card.md and its facts twins.facts.yaml",
+        "twins.jsonl, with its facts twins.facts.yaml",
     ):
         assert words in done.out
     rows = read_rows(tmp_path / "twins.jsonl")
@@ -102,7 +102,7 @@ def test_with_the_pooler_of_bert(align, bert_folder, tmp_path):
     assert any(differ), "other vectors align other sentences"
 
 
-def test_rows_train_and_their_card_is_the_pushed_one(align, hub, tmp_path):
+def test_rows_train_and_are_pushed_with_their_facts(align, hub, tmp_path):
     assert align("--windows", 4, "--language", "de").code == 0
     data, cache = str(tmp_path / "twins.jsonl"), str(tmp_path / "cache")
     rows = load_window_twins(data, split="train", cache_dir=cache)
@@ -112,7 +112,8 @@ def test_rows_train_and_their_card_is_the_pushed_one(align, hub, tmp_path):
     batch = TwinsCollator(small().tokenizer)(list(rows))
     assert set(batch["texts_window_ids"].unique().tolist()) == {-1, 0, 1, 2, 3}
     facts = read_facts(DatasetFacts, tmp_path / "twins.facts.yaml")
-    card = (tmp_path / "twins.card.md").read_text()
+    push_dataset(load_window_twins(data, cache_dir=cache), "somebody/twins", facts=facts)
+    card = hub.files("datasets", "somebody/twins")["README.md"].decode()
     for words in (
         "| train | 5 |",
         "- works read: 8",
@@ -122,9 +123,6 @@ def test_rows_train_and_their_card_is_the_pushed_one(align, hub, tmp_path):
     ):
         assert words in card
     assert facts.language == "de" and str(tmp_path) not in card and "Omar" not in card
-    push_dataset(load_window_twins(data, cache_dir=cache), "somebody/twins", facts=facts)
-    pushed = hub.files("datasets", "somebody/twins")["README.md"].decode()
-    assert pushed == card.replace("user/name", "somebody/twins")
 
 
 def test_an_interrupted_run_is_resumed(align, bert_folder, tmp_path, monkeypatch):
@@ -173,9 +171,7 @@ def test_invalid_works_are_reported_and_skipped(align, works, tmp_path):
 
 def test_filters(align, tmp_path):
     done = align("--min-sentences", 100)
-    assert done.code == 1 and "no card was written" in done.err
-    assert (tmp_path / "twins.jsonl").read_text() == ""
-    assert not (tmp_path / "twins.card.md").exists()
+    assert done.code == 1 and (tmp_path / "twins.jsonl").read_text() == ""
     done = align("--windows", 6, "--min-sentences", 5)
     assert done.code == 1 and "6 windows for stories of 5 sentences" in done.err
     for limit, kept in (("de=0.7", False), ("0.5,fr=1", True)):
@@ -198,7 +194,7 @@ def test_invalid_calls(works):
 
 
 def test_anonymized_twins(align, works, tmp_path):
-    """The story keeps its names, and the naming is in the settings and on the card."""
+    """The story keeps its names, and the naming is in the facts."""
     twin = [sentence.replace("Nadia", "Ada") for sentence in STORY[1:]]
     document = {
         "wikidata_id": "Q1",
@@ -212,4 +208,4 @@ def test_anonymized_twins(align, works, tmp_path):
     assert "Nadia" in " ".join(row["story"][0]) and "Bea" not in str(row["story"])
     assert "Ada" in " ".join(row["twin"]) and "Nadia" not in " ".join(row["twin"])
     words = "names of 'Tell me again!' replaced: in the twins only"
-    assert f"- {words}" in (tmp_path / "twins.card.md").read_text()
+    assert f"- {words}" in (tmp_path / "twins.facts.yaml").read_text()

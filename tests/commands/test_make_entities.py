@@ -53,8 +53,8 @@ def test_names_of_twins_are_replaced(entities, tmp_path):
         for file in ("twins.jsonl", "out.jsonl")
     )
     assert before["id"] == after["id"]
-    card = (tmp_path / "out.card.md").read_text("utf-8")
-    assert "- names replaced in: the twins only" in card and str(tmp_path) not in card
+    facts = (tmp_path / "out.facts.yaml").read_text("utf-8")
+    assert "- names replaced in: the twins only" in facts and str(tmp_path) not in facts
     assert entities("--same-names", "--names", "de_DE", "--seed", 1).code == 0
     a, _, c = read_rows(tmp_path / "out.jsonl")
     name = a["story"][0].removesuffix(" ran.")

@@ -134,7 +134,11 @@ UNTRAINED = "it has no weights of a pooler"
         ("bert", without_pooler, UNTRAINED),
         ("bert", half_a_pooler, UNTRAINED),
         ("bert", other_pooler, UNTRAINED),
-        ("bert", trained_with_mean_pooling, "mean pooling, so its pooler is not trained; use that"),
+        (
+            "bert",
+            trained_with_mean_pooling,
+            "trained with mean pooling, not with its pooler; use that",
+        ),
         ("modernbert", lambda folder: None, UNTRAINED),
     ],
 )

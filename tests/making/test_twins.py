@@ -16,7 +16,7 @@ import pytest
 from narrative_twins import DatasetFacts
 from narrative_twins.data import load_story_twins, load_window_twins
 from narrative_twins.hub.facts import read_facts
-from narrative_twins.making.recipes import COLUMNS
+from narrative_twins.making.twins import COLUMNS
 
 from support.chat_server import Model, completion, model_answer, prompt_of, rng, sentence, serving
 from support.command import run
@@ -80,7 +80,6 @@ def test_rows_load(make, tmp_path):
     assert "Of 6 stories 6 have a row and 0 were rejected." in facts.description
     assert "- language model: tiny\n" in facts.source and "overlap of a twin" in facts.source
     assert "- fields of a request: temperature 0.2, seed 0, top_p 0.9\n" in facts.source
-    assert (tmp_path / "o.card.md").read_text().count(facts.source) == 1
     assert not (tmp_path / "o.jsonl.rejects").exists()
     files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert not any(KEY.encode() in content for content in files)
@@ -117,13 +116,8 @@ def test_interruption_loses_no_answers(make, tmp_path):
         model.slow = 0
         assert make(model, stories(3)).code == 0
         assert set(model.asked.values()) == {1} and len(model.asked) == 15
-
-
-@on_posix
-def test_second_interruption_does_not_wait(make):
-    with serving(Model(slow=LIMIT)) as model:
-        press(2, model, after=3)
-        done = make(model, stories(3))
+        model.slow, _ = LIMIT, press(2, model, after=18)
+        done = make(model, stories(3), "--seed=1")
     assert done.code == 130 and "again to drop them" in done.err
 
 
@@ -178,28 +172,17 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(make, tmp_pa
 
 
 def test_synopses(make, tmp_path):
-    """Their twins and other columns are kept; without a twin in each row there is no card."""
-    with_twin, without_twin = stories(2, 10)
-    row = {"id": "a", "note": 1, "story": with_twin, "twin": ["a"]}
+    """Their twins and other columns are kept."""
+    (story,) = stories(1, 10)
+    row = {"id": "a", "note": 1, "story": story, "twin": ["a"]}
     row["alignment"] = [[n, 0] for n in range(10)]
-    rejected = without_twin[0].split()[0]
     with serving(Model()) as model:
-        done = make(model, [row, without_twin], "--recipe=synopses")
-        assert done.code == 0 and "no card was written, since the rows can't be" in done.err
-        assert not (tmp_path / "o.card.md").exists() and facts_of(tmp_path).source
-        # If the synopsis without a twin is rejected, the others have a card.
-        valid = model.answer
-        model.answer = lambda body, before: (
-            completion("no") if rejected in prompt_of(body) else valid(body, before)
-        )
-        more = "--recipe=synopses", "--attempts=1", "--seed=1"
-        assert make(model, [row, without_twin], *more).code == 1
+        assert make(model, [row], "--recipe=synopses").code == 0
     (made,) = read_rows(tmp_path / "o.jsonl")
     assert (made["id"], made["note"], made["twin"]) == ("a", 1, ["a"])
     assert [len(section) for section in made["negative"]] == [2] * 5
     loaded = load_window_twins(str(tmp_path / "o.jsonl"), min_window=1, cache_dir=str(tmp_path))
     assert loaded["train"]["negative"][0] == made["negative"]
-    assert (tmp_path / "o.card.md").exists()
 
 
 def test_stories_that_are_not_asked_about(make, tmp_path):
@@ -272,20 +255,15 @@ def test_prompts_and_columns_of_the_user(make, tmp_path):
     assert str(tmp_path) not in facts_of(tmp_path).source
 
 
-def test_edited_facts_are_kept_for_rows_of_the_same_settings(make, tmp_path):
-    """Even if there are more rows now; for other settings the earlier facts are renamed."""
-    path, old = tmp_path / "o.facts.yaml", tmp_path / "o.facts.yaml.old"
+def test_edited_facts_are_kept(make, tmp_path):
+    path = tmp_path / "o.facts.yaml"
     with serving(Model()) as model:
         assert make(model, stories(1)).code == 0
         path.write_text(path.read_text().replace("license: null", "license: cc0-1.0"))
-        assert make(model, stories(3)).code == 0
+        assert make(model, stories(3), "--seed=1").code == 0
         facts = facts_of(tmp_path)
         assert facts.license == "cc0-1.0" and "Of 3 stories 3 have a row" in facts.description
-        assert "license: cc0-1.0" in (tmp_path / "o.card.md").read_text() and not old.exists()
-        done = make(model, stories(3), "--seed=1")
-        assert done.code == 0 and "o.facts.yaml.old; copy what is still true" in done.err
-        assert facts_of(tmp_path).license is None
-        assert read_facts(DatasetFacts, old).license == "cc0-1.0"
+        assert "seed 1" in facts.source
         path.write_text("nonsense: 1")
         before = len(model.bodies)
         assert make(model, stories(3), "--seed=2").code == 1
