@@ -1,8 +1,11 @@
-"""The architecture: layers of subpackages, imports from lower layers only, no import cycles."""
+"""The architecture: layers of subpackages, imports from lower layers only, no import cycles; and the
+house rules that can be counted."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections import Counter
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -69,10 +72,15 @@ def package_of(module: str) -> str:
 
 
 @cache
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+@cache
 def imports_of(module: str) -> frozenset[str]:
     """The full names of everything that a module imports, anywhere in it."""
     found = set()
-    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(module)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -121,7 +129,7 @@ def test_init_modules_only_reexport_names():
     for module in MODULES:
         if "." not in module or not module.endswith("__init__"):
             continue
-        for node in ast.parse(MODULES[module].read_text(encoding="utf-8")).body:
+        for node in tree_of(module).body:
             is_lazy = "lazy_loader" in ast.unparse(node)
             assert is_lazy or isinstance(node, (ast.Expr, ast.ImportFrom)), (
                 f"{module}, line {node.lineno}"
@@ -150,3 +158,38 @@ def test_libraries_stay_in_their_subpackages():
         for library in LIBRARIES
     }
     assert found == {library: set(names.split()) for library, names in LIBRARIES.items()}
+
+
+# House rules: each number may only go down.
+
+MAX_LINES, MAX_MODULES, MAX_RAISES = 21_300, 115, 428
+MAX_PHRASES = 44
+"""How often "those of" and "that of" may stand in for a noun."""
+VAGUE = {"found", "known", "chosen", "given", "own"}
+"""Names of variables that do not say what they hold."""
+
+
+def nodes(kind: type[ast.AST]) -> list[ast.AST]:
+    return [node for module in MODULES for node in ast.walk(tree_of(module)) if type(node) is kind]
+
+
+def test_no_two_classes_have_the_same_name():
+    counts = Counter(node.name for node in nodes(ast.ClassDef))
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+def test_variables_say_what_they_hold():
+    stored = [node.id for node in nodes(ast.Name) if isinstance(node.ctx, ast.Store)]
+    assert sum(name in VAGUE for name in stored) <= 15
+
+
+def test_nouns_are_repeated():
+    texts = [path.read_text(encoding="utf-8") for path in MODULES.values()]
+    phrases = [re.findall(r"\bth(?:ose|at)\s+(?:# )?of\b", text) for text in texts]
+    assert sum(map(len, phrases)) <= MAX_PHRASES
+
+
+def test_the_package_is_small():
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES.values())
+    assert lines <= MAX_LINES and len(MODULES) <= MAX_MODULES
+    assert len(nodes(ast.Raise)) <= MAX_RAISES
