@@ -31,6 +31,7 @@ from narrative_twins.pipeline import TASK
 from support.models import encoder_of, modules
 from support.oracle import Oracle
 from support.processes import run_command
+from support.scoring import assert_same_result
 
 disable_progress_bars()
 
@@ -45,7 +46,7 @@ STORIES = [TEXTS[1], WINDOWS, {"id": "x", "text": "I was there. She didn't answe
 
 @pytest.fixture(scope="module")
 def salience(bert_folder):
-    return pipeline(TASK, model=bert_folder, device="cpu", dtype="float32")
+    return loaded(bert_folder)
 
 
 @pytest.fixture(scope="module")
@@ -53,18 +54,15 @@ def expected(salience):
     return [result.json() for result in score_stories(STORIES, salience.encoder)]
 
 
-def assert_same(found, expected):
+def assert_same(results, expected):
     """Equal results but for rounding errors."""
-    numbers = [], []
-    plain = [
-        json.loads(
-            json.dumps(results, default=dict),
-            parse_float=lambda number, into=into: into.append(number),
-        )
-        for results, into in zip((found, expected), numbers, strict=True)
-    ]
-    assert plain[0] == plain[1]
-    assert list(map(float, numbers[0])) == pytest.approx(list(map(float, numbers[1])), abs=1e-5)
+    for result, other in zip(results, expected, strict=True):
+        assert_same_result(dict(result), dict(other))
+
+
+def loaded(folder, **options):
+    options = {"device": "cpu", "dtype": "float32"} | options
+    return pipeline(TASK, model=str(folder), **options)
 
 
 # Input and results
@@ -80,13 +78,9 @@ def test_one_story_has_one_result_and_a_list_has_a_list(salience, expected):
 
 
 def test_bad_stories(salience, caplog):
-    with pytest.raises(StoryError, match="story 2: the story is empty"):
-        salience([STORIES[0], "", STORIES[2]])
-    with pytest.raises(StoryError, match="story 1: the story is empty"):
-        salience("")
     malformed = [{"text": ["A b.", "C d."]}, {"sentences": ["A b."], "text": 5}]
-    found = salience(["", STORIES[0], 7, STORIES[2], *malformed], on_error="skip")
-    assert [result is None for result in found] == [True, False, True, False, True, True]
+    results = salience(["", STORIES[0], 7, STORIES[2], *malformed], on_error="skip")
+    assert [result is None for result in results] == [True, False, True, False, True, True]
     assert "skipped story 3: a story is a text" in caplog.text
     assert salience("", on_error="skip") is None
     assert salience(["", ""], on_error="skip") == [None, None]
@@ -95,17 +89,30 @@ def test_bad_stories(salience, caplog):
     assert [error.index for error in errors] == [0, 2]
 
 
-def test_invalid_calls(salience):
-    with pytest.raises(ValueError, match="unknown operation 'delete'.*did you mean 'deletion'"):
-        salience(STORIES[0], operations=["delete"])
-    with pytest.raises(TypeError, match="unknown option 'window'"):
-        salience(STORIES[0], window=5)
-    with pytest.raises(TypeError, match="not int"):
-        salience(5)
-    with pytest.raises(TypeError, match="not bytes; decode them"):
-        salience(b"Nadia ran.")
-    with pytest.raises(StoryError, match="story 1: .* not bytes; decode them"):
-        salience([b"Nadia ran."])
+HINT = "unknown option '{}'; .*{}"
+
+
+@pytest.mark.parametrize(
+    ("story", "options", "kind", "problem"),
+    [
+        ("", {}, StoryError, "story 1: the story is empty"),
+        ([STORIES[0], "", STORIES[2]], {}, StoryError, "story 2: the story is empty"),
+        ([b"Nadia ran."], {}, StoryError, "story 1: .* not bytes; decode them"),
+        (b"Nadia ran.", {}, TypeError, "not bytes; decode them"),
+        (5, {}, TypeError, "not int"),
+        ("A b.", {"operations": ["delete"]}, ValueError, "'delete'.*did you mean 'deletion'"),
+        ("A b.", {"window": 5}, TypeError, "unknown option 'window'"),
+        # Options of other pipelines have a hint at what serves.
+        ("A b.", {"truncation": 1}, TypeError, HINT.format("truncation", "on_truncation=")),
+        ("A b.", {"max_length": 1}, TypeError, HINT.format("max_length", "context_tokens=N")),
+        ("A b.", {"padding": 1}, TypeError, HINT.format("padding", "attention='packed'")),
+        ("A b.", {"top_k": 1}, TypeError, HINT.format("top_k", r"top\(k\)")),
+    ],
+    ids=str,
+)
+def test_invalid_calls(salience, story, options, kind, problem):
+    with pytest.raises(kind, match=problem):
+        salience(story, **options)
 
 
 def test_batches_of_a_data_loader_are_not_taken_for_stories(salience):
@@ -177,8 +184,8 @@ def test_batches_of_a_data_set(salience):
         found = rows.map(
             lambda batch, column=column: {"found": salience(batch[column])}, batched=True
         )
-        scores = [result["scores"]["summarization"] for result in found["found"]]
-        assert_same(scores, rowwise)
+        for result, scores in zip(found["found"], rowwise, strict=True):
+            assert result["scores"]["summarization"] == pytest.approx(scores, abs=1e-5)
     problem = r"of a batch of rows pass a single column, such as batch\['text'\]"
     for names in (["story"], ["id", "text"]):
         with pytest.raises(StoryError, match=problem):
@@ -197,7 +204,7 @@ def test_options_of_the_pipeline_and_of_a_call(salience, bert_folder):
     assert salience(STORIES[0], windows=3)["windows"] == [[0, 1], [1, 2], [2, 3]]
     assert salience("a;b", splitter=lambda text: text.split(";"))["sentences"] == ["a", "b"]
     options = {"operations": "deletion", "on_truncation": "ignore", "batch_size": 2}
-    short = pipeline(TASK, model=bert_folder, device="cpu", context_tokens=10, **options)
+    short = loaded(bert_folder, context_tokens=10, **options)
     assert short(STORIES[0])["truncated"] and list(short(STORIES[0])["scores"]) == ["deletion"]
     assert list(short(STORIES[0], operations="shifting")["scores"]) == ["shifting"]
     # Those of a call are not kept.
@@ -219,20 +226,6 @@ def test_options_of_loading(options):
     assert str(pipe.dtype) == str(options.get("dtype", pipe.dtype))
     attention = options.get("model_kwargs", {}).get("attn_implementation")
     assert attention is None or pipe.model.config._attn_implementation == attention
-
-
-@pytest.mark.parametrize(
-    ("option", "hint"),
-    [
-        ("truncation", "on_truncation="),
-        ("max_length", "context_tokens=N"),
-        ("padding", "attention='packed'"),
-        ("top_k", r"top\(k\)"),
-    ],
-)
-def test_options_of_other_pipelines_have_a_hint_at_what_serves(salience, option, hint):
-    with pytest.raises(TypeError, match=f"unknown option '{option}'; .*{hint}"):
-        salience(TEXTS[0], **{option: 1})
 
 
 def test_unknown_options_are_errors_with_the_way_to_pass_them():
@@ -273,14 +266,14 @@ def test_loading_from_the_hub(hub, bert_folder, tmp_path, monkeypatch):
 def test_pooling_of_a_checkpoint(bert_folder, salience, tmp_path):
     parts = [modules.Transformer(bert_folder), modules.Pooling(32, pooling_mode="cls")]
     SentenceTransformer(modules=parts).save_pretrained(str(tmp_path), create_model_card=False)
-    first = pipeline(TASK, model=str(tmp_path), device="cpu")
+    first = loaded(tmp_path)
     assert (salience.encoder.pooling, first.encoder.pooling) == ("mean", "first")
     (direct,) = score_stories(STORIES[:1], StoryEncoder.from_pretrained(tmp_path, device="cpu"))
     assert_same([first(STORIES[0])], [direct.json()])
     assert first(STORIES[0])["scores"] != salience(STORIES[0])["scores"]
     first.save_pretrained(tmp_path / "saved")
-    assert pipeline(TASK, model=str(tmp_path / "saved")).encoder.pooling == "first"
-    assert pipeline(TASK, model=str(tmp_path), pooling="mean").encoder.pooling == "mean"
+    assert loaded(tmp_path / "saved").encoder.pooling == "first"
+    assert loaded(tmp_path, pooling="mean").encoder.pooling == "mean"
 
 
 # Another model
@@ -305,7 +298,7 @@ def quantized(model):
 @pytest.mark.parametrize("change", [changed, quantized])
 @pytest.mark.parametrize("is_assigned", [True, False])
 def test_a_model_that_is_given_or_assigned_is_what_scores(change, is_assigned, bert_folder):
-    pipe = pipeline(TASK, model=bert_folder, device="cpu", dtype="float32", context_tokens=100)
+    pipe = loaded(bert_folder, context_tokens=100)
     story = {"sentences": ["Nadia ran.", "The mill burned.", "It was gone."]}
     before, model, tokenizer = pipe(story)["scores"], change(pipe.model), pipe.tokenizer
     if is_assigned:
@@ -321,20 +314,23 @@ def test_a_model_that_is_given_or_assigned_is_what_scores(change, is_assigned, b
     assert pipe.encoder is pipe.encoder
 
 
-def test_an_assigned_model_and_tokenizer_are_saved(bert_folder, tmp_path):
-    pipe = pipeline(TASK, model=bert_folder, device="cpu", dtype="float32")
-    before = pipe(TEXTS)
-    pipe.model, pipe.tokenizer = encoder_of("modernbert")
-    found = pipe(TEXTS)
-    assert [result["scores"] for result in found] != [result["scores"] for result in before]
+@pytest.mark.parametrize("is_assigned", [True, False])
+def test_what_is_saved_scores_alike(is_assigned, salience, bert_folder, tmp_path):
+    pipe = loaded(bert_folder)
+    if is_assigned:
+        pipe.model, pipe.tokenizer = encoder_of("modernbert")
+        assert pipe(TEXTS[1])["scores"] != salience(TEXTS[1])["scores"]
     pipe.save_pretrained(tmp_path)
-    assert_same(pipeline(TASK, model=str(tmp_path), device="cpu", dtype="float32")(TEXTS), found)
+    again = loaded(tmp_path)
+    assert_same(again(TEXTS), pipe(TEXTS))
+    assert again.tokenizer.get_vocab() == pipe.tokenizer.get_vocab()
+    assert not list(tmp_path.glob("*.py")), "code would need `trust_remote_code`"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_assigned", [True, False])
 def test_a_compiled_model_has_few_graphs(is_assigned, bert_folder, tmp_path):
-    pipe = pipeline(TASK, model=bert_folder, device="cpu", dtype="float32")
+    pipe = loaded(bert_folder)
     expected, graphs = pipe(TEXTS), []
 
     def backend(graph, inputs):
@@ -348,18 +344,10 @@ def test_a_compiled_model_has_few_graphs(is_assigned, bert_folder, tmp_path):
     assert_same([pipe(text) for text in TEXTS], expected)
     assert pipe.encoder.passes.attention == "padded" and 1 <= len(graphs) <= 4
     pipe.save_pretrained(tmp_path)
-    assert_same(pipeline(TASK, model=str(tmp_path), device="cpu", dtype="float32")(TEXTS), expected)
+    assert_same(loaded(tmp_path)(TEXTS), expected)
 
 
 # Saving and copies
-
-
-def test_saved_and_loaded(salience, tmp_path):
-    salience.save_pretrained(tmp_path)
-    again = pipeline(TASK, model=str(tmp_path), device="cpu", dtype="float32")
-    assert again.tokenizer.get_vocab() == salience.tokenizer.get_vocab()
-    assert_same(again(TEXTS), salience(TEXTS))
-    assert not list(tmp_path.glob("*.py")), "code would need `trust_remote_code`"
 
 
 def test_weights_are_saved_in_the_dtype_of_their_checkpoint(tmp_path):

@@ -21,8 +21,6 @@ import pytest
 import transformers.utils.hub
 
 KINDS = {"models": "", "datasets": "datasets/", "spaces": "spaces/"}
-LARGE = (".safetensors", ".parquet")
-"""Suffixes of files that clients must upload by LFS."""
 REPOSITORY = r"/api/(models|datasets|spaces)/([^/]+/[^/]+)"
 
 
@@ -34,15 +32,13 @@ class Hub:
             files by path.
         asked: method and path of all requests.
         downloaded: the files that were downloaded.
-        messages: those of the commits of all repositories, oldest first.
+        messages: the messages of the commits of all repositories, oldest first.
         private: the names of private repositories.
-        fault: the simulated error of a request by method and path: a status, "drop" to close the
-            connection, or None.
+        fault: the status of the simulated error of a request by method and path, or None.
     """
 
     def __init__(self) -> None:
         self.repositories: dict[tuple[str, str], dict[str, list[dict[str, bytes]]]] = {}
-        self.large: dict[str, bytes] = {}
         self.asked: list[tuple[str, str]] = []
         self.downloaded: list[str] = []
         self.messages: list[str] = []
@@ -62,23 +58,23 @@ class Hub:
         branches = self.repositories.get((kind, name), {})
         if revision in branches:
             return branches[revision][-1]
-        every = [files for commits in branches.values() for files in commits]
-        return next((files for files in every if commit_of(name, files) == revision), None)
-
-
-def commit_of(name: str, files: dict[str, bytes]) -> str:
-    return oid(repr([name, *((path, oid(files[path])) for path in sorted(files))]).encode())
+        commits = [files for commits in branches.values() for files in commits]
+        return next((files for files in commits if commit_of(name, files) == revision), None)
 
 
 def oid(content: bytes) -> str:
     return hashlib.sha1(content).hexdigest()
 
 
+def commit_of(name: str, files: dict[str, bytes]) -> str:
+    return oid(repr([name, *((path, oid(files[path])) for path in sorted(files))]).encode())
+
+
 def entry(path: str, content: bytes | None) -> dict[str, object]:
     """A file, or a folder without content, as the Hub lists it."""
     kind = "directory" if content is None else "file"
-    size = len(content or b"")
-    return {"type": kind, "path": path, "size": size, "oid": oid(content or path.encode())}
+    content = content or b""
+    return {"type": kind, "path": path, "size": len(content), "oid": oid(content or path.encode())}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -91,16 +87,18 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *arguments):
         pass
 
-    def send(self, code: int, body: bytes = b"", **headers: str) -> None:
+    def reply(self, content: object, code: int = 200, **headers: str) -> None:
+        """Send bytes, or a value as JSON."""
+        is_json = not isinstance(content, bytes)
+        body = json.dumps(content).encode() if is_json else content
+        headers |= {"Content_Length": str(len(body))}
+        headers |= {"Content_Type": "application/json"} if is_json else {}
         self.send_response(code)
-        for key, value in (headers | {"Content_Length": str(len(body))}).items():
+        for key, value in headers.items():
             self.send_header(key.replace("_", "-"), value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
-
-    def reply(self, content: object, code: int = 200, **headers: str) -> None:
-        self.send(code, json.dumps(content).encode(), Content_Type="application/json", **headers)
 
     def not_found(self, error: str, **headers: str) -> None:
         self.reply({"error": f"{error} not found"}, 404, X_Error_Code=error, **headers)
@@ -116,24 +114,17 @@ class Handler(BaseHTTPRequestHandler):
         return b"".join(parts)
 
     def handle_one(self) -> None:
-        path = unquote(self.path.partition("?")[0])
-        fault = self.hub.fault(self.command, path)
-        if fault == "drop":
-            self.close_connection = True
-            return
-        body = self.body()
-        is_public = path == "/api/validate-yaml" or path.startswith("/lfs/")
+        path, body = unquote(self.path.partition("?")[0]), self.body()
         with self.hub.lock:
             self.hub.asked.append((self.command, path))
-            if fault:
-                self.reply({"error": "a fault"}, int(fault))
-            elif not is_public and self.headers.get("Authorization") != "Bearer secret":
-                self.send(401, X_Error_Code="GatedRepo")
-            else:
-                for pattern, method in self.routes.items():
-                    if match := re.fullmatch(pattern, path):
-                        return method(self, body, *match.groups())
-                self.not_found("EntryNotFound")
+            if fault := self.hub.fault(self.command, path):
+                return self.reply({"error": "a fault"}, int(fault))
+            if path != VALIDATE and self.headers.get("Authorization") != "Bearer secret":
+                return self.reply(b"", 401, X_Error_Code="GatedRepo")
+            for pattern, method in ROUTES.items():
+                if match := re.fullmatch(pattern, path):
+                    return method(self, body, *match.groups())
+            return self.not_found("EntryNotFound")
 
     do_GET = do_HEAD = do_POST = do_PUT = handle_one
 
@@ -181,11 +172,9 @@ class Handler(BaseHTTPRequestHandler):
         self.reply({})
 
     def preupload(self, body: bytes, *_: str) -> None:
-        files = [
-            {"path": path, "uploadMode": "lfs" if path.endswith(LARGE) else "regular"}
-            for path in (file["path"] for file in json.loads(body)["files"])
-        ]
-        self.reply({"files": [file | {"shouldIgnore": False} for file in files]})
+        """No file is uploaded by LFS."""
+        modes = {"uploadMode": "regular", "shouldIgnore": False}
+        self.reply({"files": [{"path": f["path"], **modes} for f in json.loads(body)["files"]]})
 
     def commit(self, body: bytes, kind: str, name: str, revision: str) -> None:
         files = dict(self.hub.repositories[kind, name][revision][-1])
@@ -195,25 +184,10 @@ class Handler(BaseHTTPRequestHandler):
                 self.hub.messages.append(value["summary"])
             elif line["key"] == "file":
                 files[value["path"]] = base64.b64decode(value["content"])
-            elif line["key"] == "lfsFile":
-                files[value["path"]] = self.hub.large[value["oid"]]
         self.hub.repositories[kind, name][revision].append(files)
         commit = commit_of(name, files)
         url = f"{self.hub.address}/{KINDS[kind]}{name}/commit/{commit}"
         self.reply({"success": True, "commitOid": commit, "commitUrl": url, "hookOutput": ""})
-
-    def batch(self, body: bytes) -> None:
-        objects = []
-        for one in json.loads(body)["objects"]:
-            upload = {"href": f"{self.hub.address}/lfs/{one['oid']}", "header": {}}
-            actions = {} if one["oid"] in self.hub.large else {"actions": {"upload": upload}}
-            objects.append({**one, "authenticated": True, **actions})
-        self.reply({"transfer": "basic", "objects": objects})
-
-    def upload(self, body: bytes, digest: str) -> None:
-        assert hashlib.sha256(body).hexdigest() == digest
-        self.hub.large[digest] = body
-        self.send(200)
 
     def resolve(self, body: bytes, kind: str | None, name: str, revision: str, file: str) -> None:
         if not (files := self.files(kind or "models", name, revision)):
@@ -222,21 +196,21 @@ class Handler(BaseHTTPRequestHandler):
         if file not in files:
             return self.not_found("EntryNotFound", **commit)
         self.hub.downloaded.append(file)
-        self.send(200, files[file], ETag=f'"{oid(files[file])}"', **commit)
+        self.reply(files[file], ETag=f'"{oid(files[file])}"', **commit)
 
-    routes: dict[str, Callable[..., None]] = {
-        "/api/repos/create": create,
-        "/api/validate-yaml": lambda self, body: self.reply({"errors": [], "warnings": []}),
-        "/api/whoami-v2": lambda self, body: self.reply({"type": "user", "name": "me", "orgs": []}),
-        rf"{REPOSITORY}(?:/revision/(.+))?": info,
-        rf"{REPOSITORY}/tree/([^/]+)(?:/(.*))?": tree,
-        rf"{REPOSITORY}/branch/(.+)": branch,
-        rf"{REPOSITORY}/preupload/(.+)": preupload,
-        rf"{REPOSITORY}/commit/(.+)": commit,
-        r"/(?:(?:datasets|spaces)/)?[^/]+/[^/]+\.git/info/lfs/objects/batch": batch,
-        "/lfs/([0-9a-f]+)": upload,
-        "/(?:(datasets|spaces)/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)": resolve,
-    }
+
+VALIDATE = "/api/validate-yaml"
+ROUTES: dict[str, Callable[..., None]] = {
+    "/api/repos/create": Handler.create,
+    VALIDATE: lambda self, body: self.reply({"errors": [], "warnings": []}),
+    "/api/whoami-v2": lambda self, body: self.reply({"type": "user", "name": "me", "orgs": []}),
+    rf"{REPOSITORY}(?:/revision/(.+))?": Handler.info,
+    rf"{REPOSITORY}/tree/([^/]+)(?:/(.*))?": Handler.tree,
+    rf"{REPOSITORY}/branch/(.+)": Handler.branch,
+    rf"{REPOSITORY}/preupload/(.+)": Handler.preupload,
+    rf"{REPOSITORY}/commit/(.+)": Handler.commit,
+    "/(?:(datasets|spaces)/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)": Handler.resolve,
+}
 
 
 @pytest.fixture
@@ -253,15 +227,11 @@ def hub(monkeypatch, tmp_path):
         "HF_HUB_DISABLE_XET": True,
         "HF_HUB_CACHE": str(tmp_path / "hub-cache"),
     }
-    for name, value in constants.items():
-        monkeypatch.setattr(huggingface_hub.constants, name, value)
-    for name, value in {
-        "HF_ENDPOINT": hub.address,
-        "HF_HUB_OFFLINE": False,
-        "HF_DATASETS_OFFLINE": False,
-        "HF_DATASETS_CACHE": tmp_path / "datasets-cache",
-    }.items():
-        monkeypatch.setattr(datasets.config, name, value)
+    config = {"HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": False, "HF_DATASETS_OFFLINE": False}
+    config["HF_DATASETS_CACHE"] = tmp_path / "datasets-cache"
+    for module, values in ((huggingface_hub.constants, constants), (datasets.config, config)):
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
     # Also what it knows of the hubs of earlier tests.
     huggingface_hub.HfFileSystem.clear_instance_cache()
     monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", hub.address)
