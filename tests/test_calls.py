@@ -13,7 +13,6 @@ from datasets import Dataset
 from transformers import pipeline
 
 from narrative_twins import (
-    NarrativeTwinsLoss,
     NarrativeTwinsTrainer,
     SalienceEvaluator,
     SalienceLoss,
@@ -59,32 +58,17 @@ ROWS = {
 
 @pytest.mark.parametrize("kind", ROWS)
 def test_a_row_of_a_table_is_a_story_with_its_id(kind):
-    stories = [Story.parse(row) for row in ROWS[kind]()]
-    assert [(story.id, story.sentences) for story in stories] == [
-        ("a", SENTENCES[0]),
-        ("b", SENTENCES[1]),
-    ]
+    stories = map(Story.parse, ROWS[kind]())
+    assert dict(zip("ab", SENTENCES, strict=True)) == {each.id: each.sentences for each in stories}
 
 
 def test_a_pipeline_takes_one_row_or_cells(salience):
     table = pandas.DataFrame(COLUMNS)
     assert salience(table.iloc[1])["id"] == salience(next(table[1:].itertuples()))["id"] == "b"
     cells = list(salience(pyarrow.array(TEXTS)))
-    assert [result["sentences"] for result in cells] == [list(found) for found in SENTENCES]
+    assert [tuple(result["sentences"]) for result in cells] == SENTENCES
     # A column of sentences is the sentences of a story.
     assert Story.parse(pandas.Series(SENTENCES[0])).sentences == SENTENCES[0]
-
-
-def test_tables_are_refused_with_what_to_pass(salience):
-    rows = Dataset.from_dict(COLUMNS)
-    for kind in ("pandas", "arrow"):
-        with pytest.raises(
-            StoryError, match=r"story 1: a story is not a table.*with_format\(None\)"
-        ):
-            list(salience(rows.with_format(kind)))
-    for table in (pandas.DataFrame(COLUMNS), pyarrow.table(COLUMNS)):
-        with pytest.raises(TypeError, match=r"pass a column, .*to_pylist\(\) of pyarrow"):
-            salience(table)
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch", "pandas", None])
@@ -96,11 +80,10 @@ def test_a_row_of_saved_scores_is_a_result(salience, kind, tmp_path):
         rows = pandas.read_parquet(tmp_path / "scores.parquet").to_dict("records")
     else:
         rows = list(Dataset.from_list(plain).with_format(kind))
-    for row, result in zip(rows, expected, strict=True):
-        found = StorySalience.from_dict(row)
-        assert (found.sentences, found.spans) == (result.sentences, result.spans)
-        assert found.scores["deletion"] == pytest.approx(result["scores"]["deletion"], abs=1e-6)
-        assert type(found.context_tokens) is int
+    for row, result in zip(map(StorySalience.from_dict, rows), expected, strict=True):
+        assert (row.sentences, row.spans) == (result.sentences, result.spans)
+        assert row.scores["deletion"] == pytest.approx(result["scores"]["deletion"], abs=1e-6)
+        assert type(row.context_tokens) is int
 
 
 class PolarsLike:
@@ -123,20 +106,37 @@ def test_a_scorer_takes_tables_of_pandas_and_polars(bert_folder):
     assert scorer(PolarsLike())["scores"] == expected
 
 
-def test_other_encoders_and_tokenizers_are_refused_with_what_to_pass(bert_folder, tmp_path):
+TO_ENCODER = r".*StoryEncoder\.from_sentence_transformer\(model\)"
+TABLE = r"story 1: a story is not a table.*with_format\(None\)"
+COLUMN = r"pass a column, .*to_pylist\(\) of pyarrow"
+REFUSED = {
+    "a data set of pandas": (lambda: Dataset.from_dict(COLUMNS).with_format("pandas"), TABLE),
+    "a data set of pyarrow": (lambda: Dataset.from_dict(COLUMNS).with_format("arrow"), TABLE),
+    "a table of pandas": (lambda: pandas.DataFrame(COLUMNS), COLUMN),
+    "a table of pyarrow": (lambda: pyarrow.table(COLUMNS), COLUMN),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_tables_are_refused_with_what_to_pass(salience, kind):
+    make, problem = REFUSED[kind]
+    with pytest.raises((TypeError, StoryError), match=problem):
+        list(salience(make()))
+
+
+def test_other_encoders_and_tokenizers_are_refused_with_what_to_pass(bert_folder):
     model = trainable()
-    advice = r"StoryEncoder\.from_sentence_transformer\(model\)"
-    with pytest.raises(TypeError, match=advice):
-        score_stories(TEXTS, model)
-    for collator in (TwinsCollator, SalienceLoss(model, "deletion").collator):
-        with pytest.raises(TypeError, match=rf"tokens is \w+, .*{advice}\.tokenizer"):
-            collator(model.tokenizer)
-    with pytest.raises(TypeError, match=r"model is str, .*trainable_encoder\(model\)"):
-        NarrativeTwinsTrainer(bert_folder)
-    with pytest.raises(TypeError, match="a row is str, .*load_story_salience"):
-        SalienceEvaluator("stories")
-    tokens = StoryEncoder.from_sentence_transformer(model).tokenizer
-    assert TwinsCollator(tokens).tokens is tokens and NarrativeTwinsLoss(model)
+    tokens = rf"tokens is \w+, {TO_ENCODER}\.tokenizer"
+    for call, argument, problem in (
+        (lambda model: score_stories(TEXTS, model), model, TO_ENCODER),
+        (TwinsCollator, model.tokenizer, tokens),
+        (SalienceLoss(model, "deletion").collator, model.tokenizer, tokens),
+        (NarrativeTwinsTrainer, bert_folder, r"model is str, .*trainable_encoder\(model\)"),
+        (SalienceEvaluator, "stories", "a row is str, .*load_story_salience"),
+    ):
+        with pytest.raises(TypeError, match=problem):
+            call(argument)
+    assert TwinsCollator(StoryEncoder.from_sentence_transformer(model).tokenizer).tokens
 
 
 def test_an_encoder_shows_what_it_is(bert_folder):

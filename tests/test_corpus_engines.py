@@ -1,16 +1,14 @@
-"""The examples for engines of other people, each killed in the middle: their rows are those of one
-process.
+"""The examples for engines of other people, each killed in the middle: their rows are the rows of
+one process.
 
 `make corpora-test` installs the engines; without them these tests are skipped."""
 
 from __future__ import annotations
 
-import json
 import os
 import runpy
 import signal
 import sys
-from itertools import islice
 
 import psutil
 import pyarrow.dataset
@@ -20,31 +18,31 @@ from narrative_twins import StoryScorer
 
 from support.examples import EXAMPLES
 from support.processes import run_command, started, wait_until
+from support.rows import read_rows, write_rows
 
 pytestmark = pytest.mark.slow
 
-COUNT = 900
 TEXTS = [
     "" if n % 50 == 7 else f"Nadia ran {n} miles. It rained. The mill burned {n} times."
-    for n in range(COUNT)
+    for n in range(900)
 ]
-OPTIONS = ("--dtype", "float32")
+LOADING = {"dtype": "float32", "device": "cpu"}
 
 
 @pytest.fixture
-def source(tmp_path):
-    folder = tmp_path / "source"
-    folder.mkdir()
-    rows = [json.dumps({"id": f"s{n}", "text": text}) + "\n" for n, text in enumerate(TEXTS)]
+def command(tmp_path, bert_folder):
+    """The start of the command of an example, which reads `source` and writes `scores`."""
+    rows = [{"id": f"s{n}", "text": text} for n, text in enumerate(TEXTS)]
     for number in range(6):
-        (folder / f"{number}.jsonl").write_text("".join(rows[number::6]))
-    return folder
+        write_rows(tmp_path / "source" / f"{number}.jsonl", rows[number::6])
+    options = ["--out", tmp_path / "scores", "--model", bert_folder, "--dtype", "float32"]
+    return lambda script, source: [sys.executable, EXAMPLES / script, source, *options]
 
 
 @pytest.fixture(scope="module")
 def expected(bert_folder):
     """The rows by one process, by id."""
-    scorer = StoryScorer(bert_folder, loading={"dtype": "float32", "device": "cpu"})
+    scorer = StoryScorer(bert_folder, loading=LOADING)
     return {f"s{n}": row for n, row in enumerate(scorer.rows(TEXTS))}
 
 
@@ -57,89 +55,56 @@ def assert_same(rows, expected):
             assert row["scores"][name] == pytest.approx(scores, abs=1e-5)
 
 
-def test_ray(source, expected, tmp_path, bert_folder):
+def test_ray(command, expected, tmp_path):
     """One of two workers is killed, then the whole cluster; the same command resumes."""
     pytest.importorskip("ray", reason="ray is not installed; make corpora-test installs it")
-    out, home = tmp_path / "scores", tmp_path / "ray"
-    home.mkdir()
-    command = [
-        sys.executable,
-        EXAMPLES / "score_corpus_ray.py",
-        source / "*.jsonl",
-        "--out",
-        out,
-        "--column",
-        "text",
-    ]
-    command += [
-        "--model",
-        bert_folder,
-        "--rows",
-        "50",
-        "--blocks",
-        "50",
-        "--workers",
-        "2",
-        *OPTIONS,
-    ]
+    (home := tmp_path / "ray").mkdir()
+    settings = {"--column": "text", "--rows": 50, "--blocks": 50, "--workers": 2}
+    options = [part for setting in settings.items() for part in setting]
+    words = [*command("score_corpus_ray.py", tmp_path / "source" / "*.jsonl"), *options]
     environment = {**os.environ, "HOME": str(home), "RAY_USAGE_STATS_ENABLED": "0"}
+
+    def shards():
+        return list((tmp_path / "scores").glob("*.parquet"))
 
     def workers(process):
         children = psutil.Process(process.pid).children(recursive=True)
         return [child for child in children if "MapWorker" in " ".join(child.cmdline())]
 
-    with started(*command, env=environment) as process:
-        wait_until(lambda: len(workers(process)) == 2 and list(out.glob("*.parquet")), process)
+    with started(*words, env=environment) as process:
+        wait_until(lambda: len(workers(process)) == 2 and shards(), process)
         os.kill(workers(process)[0].pid, signal.SIGKILL)
-        before = len(list(out.glob("*.parquet")))
-        wait_until(
-            lambda: process.poll() is not None or len(list(out.glob("*.parquet"))) > before + 1
-        )
+        before = len(shards())
+        wait_until(lambda: process.poll() is not None or len(shards()) > before + 1)
     # All processes of the cluster are killed here, at the end of the block.
-    done = run_command(*command, env=environment)
+    done = run_command(*words, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
-    rows = pyarrow.dataset.dataset(out, format="parquet").to_table().to_pylist()
-    assert_same(rows, expected)
+    dataset = pyarrow.dataset.dataset(tmp_path / "scores", format="parquet")
+    assert_same(dataset.to_table().to_pylist(), expected)
 
 
-def test_step_of_datatrove_takes_a_list(bert_folder):
-    """Once each, as other steps do."""
+def test_a_step_of_datatrove_yields_each_document_once(bert_folder):
     data = pytest.importorskip("datatrove.data", reason="make corpora-test installs datatrove")
     example = runpy.run_path(str(EXAMPLES / "score_corpus_datatrove.py"))
-    step = example["ScoreStories"](
-        rows=2, encoder=bert_folder, loading={"dtype": "float32", "device": "cpu"}
-    )
+    step = example["ScoreStories"](rows=2, encoder=bert_folder, loading=LOADING)
     documents = [data.Document(text=text, id=str(n)) for n, text in enumerate(TEXTS[:5])]
-    found = list(islice(step.run(documents), 6))
-    assert [document.id for document in found] == ["0", "1", "2", "3", "4"]
-    assert all(document.metadata["scores"] for document in found)
+    scored = list(step.run(documents))
+    assert [document.id for document in scored] == ["0", "1", "2", "3", "4"]
+    assert all(document.metadata["scores"] for document in scored)
 
 
-def test_datatrove(source, expected, tmp_path, bert_folder):
+def test_datatrove(command, expected, tmp_path):
     """Killed when one of its tasks is complete; the same command resumes."""
-    pytest.importorskip(
-        "datatrove", reason="datatrove is not installed; make corpora-test installs it"
-    )
-    out, logs = tmp_path / "scores", tmp_path / "scores.logs"
-    command = [
-        sys.executable,
-        EXAMPLES / "score_corpus_datatrove.py",
-        source,
-        "--out",
-        out,
-        "--tasks",
-        "2",
-    ]
-    command += ["--model", bert_folder, "--workers", "1", *OPTIONS]
-    with started(*command) as process:
-        wait_until(lambda: (logs / "completions" / "00000").exists(), process)
-    first = (out / "00000.jsonl").read_bytes()
-    done = run_command(*command)
+    pytest.importorskip("datatrove", reason="make corpora-test installs datatrove")
+    words = command("score_corpus_datatrove.py", tmp_path / "source")
+    words += ["--tasks", "2", "--workers", "1"]
+    files = [tmp_path / "scores" / f"0000{number}.jsonl" for number in (0, 1)]
+    with started(*words) as process:
+        wait_until((tmp_path / "scores.logs" / "completions" / "00000").exists, process)
+    first = files[0].read_bytes()
+    done = run_command(*words)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert (out / "00000.jsonl").read_bytes() == first and sorted(
-        path.name for path in out.iterdir()
-    ) == ["00000.jsonl", "00001.jsonl"]
-    lines = [json.loads(line) for path in out.iterdir() for line in path.read_text().splitlines()]
+    assert files[0].read_bytes() == first and sorted((tmp_path / "scores").iterdir()) == files
+    rows = [row["metadata"] | {"id": row["id"]} for file in files for row in read_rows(file)]
     # The reader of datatrove leaves out documents without text.
-    scored = {name: row for name, row in expected.items() if row["error"] is None}
-    assert_same([line["metadata"] | {"id": line["id"]} for line in lines], scored)
+    assert_same(rows, {name: row for name, row in expected.items() if row["error"] is None})

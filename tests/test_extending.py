@@ -11,17 +11,40 @@ import pytest
 
 from narrative_twins import OPERATIONS, Operation, evaluate, register_operation
 from narrative_twins.baselines import BASELINES, Baseline, register_baseline
-from narrative_twins.commands.cli import main
 from narrative_twins.evaluation.metrics import METRICS, Metric
+
+from support.command import run
+from support.rows import write_rows
 
 STORY = ["Nadia found a map.", "It led to a mill.", "The mill was gone.", "She wept."]
 
 
+class Brevity(Operation):
+    """Short sentences are salient."""
+
+    name = "brevity"
+    meaning = "how short the sentence is"
+
+    def orders(self, window):
+        return [window.base]
+
+    def scores(self, window, vectors):
+        return np.array([-float(len(STORY[i])) for i in range(window.lo, window.hi)])
+
+
+class Vowels(Baseline):
+    """Sentences with many vowels are salient."""
+
+    name = "vowels"
+    meaning = "how many vowels the sentence has"
+
+    def scores(self, story):
+        return np.array([sum(map(text.count, "aeiou")) for text in story.sentences], float)
+
+
 @pytest.fixture
 def labels(tmp_path) -> str:
-    path = tmp_path / "labels.jsonl"
-    path.write_text(json.dumps({"story": STORY, "choices": [1, 3, 3]}) + "\n")
-    return str(path)
+    return str(write_rows(tmp_path / "labels.jsonl", [{"story": STORY, "choices": [1, 3, 3]}]))
 
 
 @pytest.fixture(autouse=True)
@@ -31,54 +54,45 @@ def registries():
         yield
 
 
-def evaluated(labels: str, bert_folder: str, capsys) -> str:
-    """What the command prints on the labels."""
-    assert main(["evaluate", labels, "--model", f"tiny={bert_folder}"]) == 0
-    return capsys.readouterr().out
-
-
-def test_an_operation(labels, bert_folder, capsys):
-    @register_operation
-    class Brevity(Operation):
-        """Short sentences are salient."""
-
-        name = "brevity"
-        meaning = "how short the sentence is"
-
-        def orders(self, window):
-            return [window.base]
-
-        def scores(self, window, vectors):
-            return np.array([-float(len(STORY[i])) for i in range(window.lo, window.hi)])
-
-    assert "tiny brevity" in evaluated(labels, bert_folder, capsys)
-    story = ["score", labels, "--model", bert_folder, "--operations", "brevity", "--format", "json"]
-    assert main(story) == 0
-    (result,) = json.loads(capsys.readouterr().out)
+def test_what_is_registered_is_evaluated_and_scored(labels, bert_folder):
+    register_operation(Brevity)
+    register_baseline(Vowels)
+    METRICS["hit"] = Metric("hit", "Hit", lambda a, b: float(np.argmax(a) == np.argmax(b)), 0.25)
+    table = run("evaluate", labels, "--model", f"tiny={bert_folder}").out
+    assert all(words in table for words in ("tiny brevity", "vowels", " Hit "))
+    line = evaluate({}, labels, baselines="vowels").line("labels", "vowels")
+    assert line["counted"]["auc"] == 1 and line["mean"]["hit"] in (0.0, 1.0)
+    options = ["--model", bert_folder, "--operations", "brevity", "--format", "json"]
+    (result,) = json.loads(run("score", labels, *options).out)
     assert result["scores"] == {"brevity": [-18.0, -17.0, -18.0, -9.0]}
 
 
-def test_a_baseline(labels, bert_folder, capsys):
-    @register_baseline
-    class Vowels(Baseline):
-        """Sentences with many vowels are salient."""
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        ("tails", "^unknown baseline 'tails'; choose from .*; did you mean 'trail'?"),
+        (["trail", "x"], "^unknown baseline 'x'; choose from [^;]*$"),
+        ([], "no baseline given; choose from "),
+        (["vowels", Vowels()], "two different instances have the name 'vowels'"),
+        (Vowels, "^a baseline is a name or `Baseline`, not "),
+        (5, "^a baseline is a name or `Baseline`, not 5"),
+    ],
+    ids=str,
+)
+def test_what_is_not_registered_is_reported(names, problem):
+    register_baseline(Vowels)
+    with pytest.raises((TypeError, ValueError), match=problem):
+        BASELINES.resolve(names)
 
-        name = "vowels"
-        meaning = "how many vowels the sentence has"
 
-        def scores(self, story):
-            return np.array([sum(map(text.count, "aeiou")) for text in story.sentences], float)
-
-    assert "vowels" in evaluated(labels, bert_folder, capsys)
-    line = evaluate({}, labels, baselines="vowels").line("labels", "vowels")
-    assert line["counted"]["auc"] == 1
-
-
-def test_a_metric(labels, bert_folder, capsys):
-    def first_hit(scores, counts):
-        return float(np.argmax(scores) == np.argmax(counts))
-
-    METRICS["hit"] = Metric("hit", "Hit", first_hit, chance=0.25)
-    assert "| Hit " in evaluated(labels, bert_folder, capsys).replace(" Hit |", "| Hit ")
-    line = evaluate({}, labels, baselines="centre").line("labels", "centre")
-    assert line["mean"]["hit"] in (0.0, 1.0)
+def test_items_are_resolved_by_name_and_a_class_replaces_only_itself():
+    register_baseline(Vowels)
+    names = ["vowels", "trail", "vowels"]
+    assert [each.name for each in BASELINES.resolve(names)] == ["vowels", "trail"]
+    assert [each.name for each in BASELINES.resolve(None)] == list(BASELINES)
+    ours, before = Vowels(), BASELINES["vowels"]
+    assert BASELINES.resolve(ours) == [ours] == BASELINES.resolve(iter([ours]))
+    register_baseline(Vowels)
+    assert BASELINES["vowels"] is not before and list(BASELINES)[-1] == "vowels"
+    with pytest.raises(ValueError, match=r"baseline 'vowels' exists already \(Vowels\)"):
+        register_baseline(type("Consonants", (Vowels,), {}))
