@@ -24,6 +24,7 @@ import narrative_twins
 from narrative_twins import Story, StoryEncoder, StorySalience, score_book
 from narrative_twins.commands.cli import main
 
+from support.chat_server import Model, serving
 from support.processes import COMMAND, run_command
 from support.recognizers import save_pipeline
 
@@ -139,7 +140,7 @@ def files(tmp_path_factory, bert_folder) -> Path:
     rows = {
         "labels": [{"story": story, "choices": [3, 3, 1]}] * 3,
         "works": [{"id": "W", "story": tellings[0], "twins": tellings[1:]}],
-        "stories": [{"text": "Nadia ran. It rained."}],
+        "stories": [{"text": "Nadia found a map of the old mill. It rained all night. She ran."}],
         "scores": [scored.json()],
         "twins": [{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}],
     }
@@ -165,12 +166,15 @@ def of_command(*names: str):
 
 @pytest.mark.parametrize(("guide", "line"), of_command("narrative-twins "))
 def test_commands_run(guide, line, folder, capsys, request):
+    """With a fake language model in place of the server that a command names."""
     if line.startswith("narrative-twins push"):
         request.getfixturevalue("hub")
-    try:
-        code = main(shlex.split(line)[1:])
-    except SystemExit as exit:  # --help
-        code = exit.code
+    with serving(Model()) as model:
+        try:
+            address = line.replace("http://localhost:8000/v1", model.address)
+            code = main(shlex.split(address)[1:])
+        except SystemExit as exit:  # --help
+            code = exit.code
     printed = capsys.readouterr()
     assert code == 0, printed.err
     if expected := output_shown_after(guide, f"$ {line}\n"):
