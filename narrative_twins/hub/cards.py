@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from datasets import Dataset, DatasetDict
+from datasets import Dataset
 from huggingface_hub import DatasetCard, DatasetCardData, EvalResult, ModelCard, ModelCardData
 
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts
@@ -50,10 +50,9 @@ def encoder_card(facts: EncoderFacts, model_id: str | None = PLACEHOLDER_ID) -> 
         model_name=facts.name if results else None,
         eval_results=results or None,
     )
+    values: Any = {"facts": facts, "model_id": model_id}
     text = template("model_card.md")
-    card: ModelCard = ModelCard.from_template(
-        data, template_str=text, facts=facts, model_id=model_id
-    )
+    card: ModelCard = ModelCard.from_template(data, template_str=text, **values)
     return card
 
 
@@ -69,16 +68,11 @@ def dataset_card(
 ) -> DatasetCard:
     """The card of a data set: `columns` has types by configuration and column, `rows` counts by
     split instead."""
-    configurations = [
-        {
-            "config_name": name,
-            **({"default": True} if index == 0 else {}),
-            "data_files": [
-                {"split": split, "path": f"{name}/{split}-*.parquet"} for split in splits
-            ],
-        }
-        for index, (name, splits) in enumerate(rows.items())
-    ]
+    configurations: list[dict[str, Any]] = []
+    for name, splits in rows.items():
+        files = [{"split": split, "path": f"{name}/{split}-*.parquet"} for split in splits]
+        default = {} if configurations else {"default": True}
+        configurations.append({"config_name": name, **default, "data_files": files})
     data = DatasetCardData(
         pretty_name=facts.name,
         license=facts.license,
@@ -86,36 +80,22 @@ def dataset_card(
         tags=["narrative", "narrative-salience", *facts.tags],
         configs=configurations,
     )
+    values: Any = {"facts": facts, "columns": columns, "rows": rows, "repo_id": repo_id}
     text = template("dataset_card.md")
-    card: DatasetCard = DatasetCard.from_template(
-        data, template_str=text, facts=facts, columns=columns, rows=rows, repo_id=repo_id
-    )
+    card: DatasetCard = DatasetCard.from_template(data, template_str=text, **values)
     return card
 
 
-def card_of_rows(data: Any, facts: DatasetFacts, repo_id: str = PLACEHOLDER_ID) -> DatasetCard:
-    """The card of a data set as in `push_dataset`, with its columns and counts; raises ValueError
-    without rows."""
-    rows, columns = {}, {}
-    for name, splits in splits_by_configuration(data).items():
-        rows[name] = {split: len(part) for split, part in splits.items()}
+def card_of_rows(
+    data: Mapping[str, Mapping[str, Dataset]], facts: DatasetFacts, repo_id: str = PLACEHOLDER_ID
+) -> DatasetCard:
+    """The card of a data set, whose splits are in configurations, with its columns and counts."""
+    rows = {name: {split: len(part) for split, part in data[name].items()} for name in data}
+    columns = {}
+    for name, splits in data.items():
         features = next(iter(splits.values())).features
         columns[name] = {column: _type(feature) for column, feature in features.items()}
     return dataset_card(facts, columns, rows, repo_id)
-
-
-def splits_by_configuration(data: Any) -> dict[str, dict[str, Dataset]]:
-    """The splits by configuration of a data set as in `push_dataset`; raises ValueError if one of
-    them has no rows."""
-    if isinstance(data, (Dataset, DatasetDict)):
-        data = {"default": data}
-    parts = {
-        str(name): {"train": part} if isinstance(part, Dataset) else dict(part)
-        for name, part in data.items()
-    }
-    if not parts or not all(splits and all(splits.values()) for splits in parts.values()):
-        raise ValueError("a configuration or split has no rows to push; leave it out")
-    return parts
 
 
 def _type(feature: Any) -> str:

@@ -67,9 +67,8 @@ class EncoderFacts:
     language: str = "en"
 
     def __post_init__(self) -> None:
-        self.figures = [
-            figure if isinstance(figure, Figure) else Figure(**figure) for figure in self.figures
-        ]
+        # Of a file a figure is a mapping.
+        self.figures = [x if isinstance(x, Figure) else Figure(**x) for x in self.figures]
 
 
 @dataclass
@@ -115,15 +114,8 @@ def read_facts(kind: type[Facts], path: str | Path) -> Facts:
     return kind(**read_fact_values(kind, path))
 
 
-def facts_text(facts: EncoderFacts | DatasetFacts) -> str:
-    """Facts as the YAML that `read_facts` reads."""
-    content = asdict(facts)
-    text: str = yaml.dump(content, Dumper=_Blocks, allow_unicode=True, sort_keys=False, width=120)
-    return text
-
-
 class _Blocks(yaml.SafeDumper):
-    """Writes texts of several lines as block scalars, which are easier to edit."""
+    """Writes texts of several lines as blocks, which are easier to edit."""
 
     def represent_str(self, text: str) -> yaml.ScalarNode:
         style = "|" if "\n" in text else None
@@ -131,3 +123,8 @@ class _Blocks(yaml.SafeDumper):
 
 
 _Blocks.add_representer(str, _Blocks.represent_str)
+
+
+def facts_text(facts: EncoderFacts | DatasetFacts) -> str:
+    """Facts as the YAML that `read_facts` reads."""
+    return str(yaml.dump(asdict(facts), None, _Blocks, allow_unicode=True, sort_keys=False))

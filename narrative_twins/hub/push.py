@@ -18,26 +18,12 @@ from datasets import Dataset, DatasetDict
 from huggingface_hub import HfApi, RepoCard
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
-from narrative_twins.data.sources import (
-    CARD,
-    CORPORA,
-    HUB_ID,
-    configurations,
-    corpus_files,
-    corpus_rows,
-    source_files,
-)
+from narrative_twins.data.sources import CARD, CORPORA, HUB_ID, corpus_files, corpus_rows
 from narrative_twins.encoder.adapters import adapter_kind
 from narrative_twins.encoder.loading import DEFAULT_ENCODER, one_line
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.hub.cards import (
-    PLACEHOLDER_ID,
-    card_of_rows,
-    encoder_card,
-    splits_by_configuration,
-    template,
-)
-from narrative_twins.hub.facts import UNKNOWN, DatasetFacts, EncoderFacts, read_facts
+from narrative_twins.hub.cards import PLACEHOLDER_ID, card_of_rows, encoder_card, template
+from narrative_twins.hub.facts import UNKNOWN, DatasetFacts, EncoderFacts, Facts, read_facts
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +41,6 @@ _HTTP_ERROR: Any = HfHubHTTPError.__bases__[0]
 _FIXES = {
     401: "the Hub token is missing or invalid; set one by `hf auth login` or HF_TOKEN",
     403: "the token has no write access there; create one at huggingface.co/settings/tokens",
-    409: "the repository was changed by someone else meanwhile; check it, and run it again",
 }
 """The reason for an error response of the Hub, and the fix, by its status."""
 
@@ -111,7 +96,7 @@ def push_encoder(
     """
     with tempfile.TemporaryDirectory() as folder:
         write_encoder(encoder, folder, repo_id, facts)
-        return _push(folder, repo_id, "model", **options)
+        return _push(folder, repo_id, "model", options)
 
 
 def write_encoder(
@@ -119,33 +104,34 @@ def write_encoder(
 ) -> None:
     """Write what `push_encoder` pushes into an empty folder: the files of an encoder, which is
     checked by loading it, and its card. Arguments and errors are as in `push_encoder`."""
-    source: Path | None = None
-    if isinstance(encoder, (str, Path)):
-        source = Path(encoder)
+    source = Path(encoder) if isinstance(encoder, (str, Path)) else None
+    if source is not None:
         if not source.is_dir():
             raise FileNotFoundError(f"{encoder} is not the folder of a saved encoder")
-        loaded = StoryEncoder.from_pretrained(source, device="cpu")
-    elif isinstance(encoder, StoryEncoder):
-        loaded = encoder
-    else:
-        loaded = StoryEncoder.from_sentence_transformer(encoder)
-    has_adapter = adapter_kind(loaded.model) is not None
+        encoder = StoryEncoder.from_pretrained(source, device="cpu")
+    elif not isinstance(encoder, StoryEncoder):
+        encoder = StoryEncoder.from_sentence_transformer(encoder)
+    has_adapter = adapter_kind(encoder.model) is not None
     if source is not None and (source / "modules.json").is_file() and not has_adapter:
         paths = [path for pattern in _ENCODER_FILES for path in source.glob(pattern)]
         _write(folder, {path.relative_to(source).as_posix(): path for path in paths})
     else:
-        loaded.save_pretrained(folder)
+        encoder.save_pretrained(folder)
     if has_adapter and (facts is None or facts.base_model == UNKNOWN):
-        base, base_id = base_model(loaded.model)
+        base, base_id = base_model(encoder.model)
         facts = facts or EncoderFacts()
         facts = replace(facts, base_model=base, base_model_id=facts.base_model_id or base_id)
     if facts is None and source is not None and (source / CARD).is_file():
         card = (source / CARD).read_text(encoding="utf-8")
     else:
-        if facts is None:
-            logger.warning("the card has no facts; give facts on how the encoder was trained")
-        card = str(encoder_card(facts or EncoderFacts()))
+        card = str(encoder_card(_facts(facts, EncoderFacts())))
     _write(folder, {CARD: card.replace(PLACEHOLDER_ID, repo_id)})
+
+
+def _facts(facts: Facts | None, default: Facts) -> Facts:
+    if facts is None:
+        logger.warning("the card has no facts; give facts=, such as the licence and the source")
+    return facts or default
 
 
 def base_model(model: Any) -> tuple[str, str | None]:
@@ -163,79 +149,47 @@ def base_model(model: Any) -> tuple[str, str | None]:
 
 
 def push_dataset(
-    data: Dataset | DatasetDict | Mapping[str, Dataset | DatasetDict] | str | Path,
+    data: Dataset | DatasetDict | Mapping[str, Dataset | DatasetDict],
     repo_id: str,
     *,
     facts: DatasetFacts | None = None,
     **options: Unpack[PushOptions],
 ) -> str:
     """Push a data set as Parquet, with its card; `datasets.load_dataset(repo_id, configuration)`
-    loads it.
+    loads it. What is not said here is as in `push_encoder`.
 
     Args:
-        data: a data set, its splits, or several configurations by name; or a folder with a card
-            whose configurations name the data files, as `narrative-twins data export` writes:
-            the card and these files are pushed, nothing else.
-        repo_id: the Hub id, `user/name`.
-        facts: facts for the card, apart from columns and counts; not for a folder, which has a
-            card.
-        options: see `PushOptions`.
-
-    Returns:
-        The URL of the repository.
+        data: a data set, its splits, or several configurations by name.
+        facts: facts for the card, apart from columns and counts.
 
     Raises:
-        HubError, ValueError: the push failed, or a configuration or split has no rows.
-        FileNotFoundError: the folder, its card or its data files are missing.
+        ValueError: a configuration or split has no rows.
     """
+    data = {"default": data} if isinstance(data, (Dataset, DatasetDict)) else data
+    parts = {
+        name: {"train": part} if isinstance(part, Dataset) else dict(part)
+        for name, part in data.items()
+    }
+    if not parts or not all(splits and all(splits.values()) for splits in parts.values()):
+        raise ValueError("a configuration or split has no rows to push; leave it out")
     with tempfile.TemporaryDirectory() as folder:
-        if isinstance(data, (str, Path)):
-            if facts is not None:
-                raise ValueError(f"{data} has a card; edit its {CARD} in place of giving facts")
-            _write(folder, _dataset_files(Path(data), repo_id))
-        else:
-            if facts is None:
-                logger.warning("the card has no facts about the data set; give facts")
-            _write(folder, {CARD: str(card_of_rows(data, facts or DatasetFacts(), repo_id))})
-            for name, splits in splits_by_configuration(data).items():
-                Path(folder, name).mkdir()
-                for split, rows in splits.items():
-                    rows.to_parquet(Path(folder, name, _parquet(split)))
-        return _push(folder, repo_id, "dataset", **options)
-
-
-def _dataset_files(folder: Path, repo_id: str) -> dict[str, Path | str]:
-    """The files of a data set by name: its card, the data files that the configurations of the card
-    name, and cards next to these. `user/name` in cards becomes the Hub id."""
-    if not (folder / CARD).is_file():
-        raise FileNotFoundError(f"{folder} is not a folder with a {CARD}, as `data export` writes")
-    names = configurations(folder)
-    if not names:
-        raise ValueError(f"{folder / CARD} has no `configs` that name the data files; add them")
-    splits = [source_files(folder, name=name) for name in names]
-    data = {Path(file) for each in splits for files in each.values() for file in files}
-    cards = {path for file in (folder / CARD, *data) if (path := file.parent / CARD).is_file()}
-    content: dict[str, Path | str] = {path.relative_to(folder).as_posix(): path for path in data}
-    for path in cards:
-        text = path.read_text(encoding="utf-8").replace(PLACEHOLDER_ID, repo_id)
-        content[path.relative_to(folder).as_posix()] = text
-    return content
+        _write(folder, {CARD: str(card_of_rows(parts, _facts(facts, DatasetFacts()), repo_id))})
+        for name, splits in parts.items():
+            Path(folder, name).mkdir()
+            for split, rows in splits.items():
+                rows.to_parquet(Path(folder, name, _parquet(split)))
+        return _push(folder, repo_id, "dataset", options)
 
 
 def export_corpora(folder: str | os.PathLike[str]) -> list[str]:
     """Write the corpora of the package into a folder: `datasets.load_dataset(folder, "stories")`,
-    or `"synopses"`, `"everyday"` and `"prose"`. The folder appears when it is complete;
-    `push_dataset` pushes it.
+    or `"synopses"`, `"everyday"` and `"prose"`. The folder appears when it is complete.
 
     Args:
-        folder: a new or empty folder.
+        folder: a new or empty folder, in one that exists (else OSError).
 
     Returns:
         The names of its files, relative to the folder.
-
-    Raises:
-        FileExistsError: the folder is not empty.
-        OSError: the folder can't be written, or the one that it would be in does not exist.
     """
     target = Path(folder).resolve()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -269,7 +223,7 @@ def push_metric(repo_id: str, **options: Unpack[PushOptions]) -> str:
     }
     with tempfile.TemporaryDirectory() as folder:
         _write(folder, content)
-        return _push(folder, repo_id, "space", **options)
+        return _push(folder, repo_id, "space", options)
 
 
 def full_id(name: str, token: str | bool | None = None) -> str:
@@ -295,41 +249,26 @@ def _parquet(split: str) -> str:
     return f"{split}-00000-of-00001.parquet"
 
 
-def _push(
-    folder: str,
-    repo_id: str,
-    kind: str,
-    *,
-    private: bool = False,
-    update: bool = False,
-    revision: str | None = None,
-    token: str | bool | None = None,
-    commit_message: str | None = None,
-) -> str:
+def _push(folder: str, repo_id: str, kind: str, options: PushOptions) -> str:
     """Push a folder to a repository, which is created if it does not exist; returns its URL. Raises
     HubError if that fails, or if the repository has files and `update` is not set."""
+    revision = options.get("revision")
     with _hub_errors(repo_id):
-        api = HfApi(token=token, library_name="narrative_twins")
-        sdk = "static" if kind == "space" else None
-        url = api.create_repo(
-            repo_id, repo_type=kind, private=private, exist_ok=True, space_sdk=sdk
-        )
-        existing = set(api.list_repo_files(repo_id, repo_type=kind)) - {".gitattributes"}
+        api = HfApi(token=options.get("token"), library_name="narrative_twins")
+        where: dict[str, Any] = {"repo_id": repo_id, "repo_type": kind}
+        sdk, private = "static" if kind == "space" else None, options.get("private", False)
+        url = api.create_repo(**where, private=private, exist_ok=True, space_sdk=sdk)
+        existing = set(api.list_repo_files(**where)) - {".gitattributes"}
         # An interrupted push leaves a repository without files, into which the next attempt pushes.
-        if existing and not update:
+        if existing and not options.get("update"):
             raise HubError(
                 f"{repo_id} is already on the Hub, with {len(existing)} files; choose another name,"
                 " or update it with update=True (--update)"
             )
         if revision is not None:
-            api.create_branch(repo_id, branch=revision, repo_type=kind, exist_ok=True)
-        api.upload_folder(
-            repo_id=repo_id,
-            folder_path=folder,
-            repo_type=kind,
-            revision=revision,
-            commit_message=commit_message or f"The {kind}",
-        )
+            api.create_branch(**where, branch=revision, exist_ok=True)
+        message = options.get("commit_message") or f"The {kind}"
+        api.upload_folder(**where, folder_path=folder, revision=revision, commit_message=message)
         return str(url)
 
 

@@ -64,7 +64,7 @@ def test_round_trip_of_a_data_set_with_two_configurations(hub, tmp_path):
 
 def test_plain_libraries_load_the_corpora_and_the_metric(exported, hub, tmp_path, monkeypatch):
     evaluate = pytest.importorskip("evaluate")
-    push_dataset(exported, NAME)
+    hub.put("datasets", NAME, exported)
     push_metric("somebody/salience_agreement")
     found = load_dataset(NAME, "stories", split="validation")
     assert found["id"][:] == load_story_twins(split="validation")["id"][:]
@@ -78,15 +78,6 @@ def test_plain_libraries_load_the_corpora_and_the_metric(exported, hub, tmp_path
     expected = {"spearman": -0.25, "spearman_stories": 2, "auc": 0.25, "auc_stories": 2}
     computed = metric.compute(predictions=predictions, references=references)
     assert computed == pytest.approx(expected)
-
-
-def test_push_of_the_exported_folder(exported, hub):
-    (exported / "notes.txt").write_text("private")
-    push_dataset(exported, NAME)
-    files = hub.files("datasets", NAME)
-    assert len(files) == 14 and "notes.txt" not in files
-    assert b"user/name" not in files["stories/README.md"]
-    assert f'load_dataset("{NAME}", "stories")'.encode() in files["README.md"]
 
 
 def test_exported_rows_are_those_of_the_package(exported, tmp_path):
@@ -123,13 +114,3 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert "a folder with files; name a new folder" in capsys.readouterr().err
     assert main(["data", "export", "no/where"]) == 1
     assert "No such file or directory" in capsys.readouterr().err
-
-
-def test_folders_that_can_not_be_pushed(exported, tmp_path):
-    with pytest.raises(ValueError, match=r"has a card; edit its README\.md"):
-        push_dataset(exported, NAME, facts=DatasetFacts())
-    with pytest.raises(FileNotFoundError, match=r"is not a folder with a README\.md"):
-        push_dataset(tmp_path, NAME)
-    (tmp_path / "README.md").write_text("# Rows\n")
-    with pytest.raises(ValueError, match="has no `configs` that name the data files"):
-        push_dataset(tmp_path, NAME)
