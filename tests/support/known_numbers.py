@@ -32,19 +32,19 @@ EXPECTED = {
 later is more salient on all 99 films, and 29 % left out."""
 
 
-def found_in(comparison: Comparison) -> dict[str, float]:
+def numbers_of(comparison: Comparison) -> dict[str, float | None]:
     """The numbers of one set of labelled stories."""
     (summary,) = comparison.summaries
     trail = comparison.line(summary.name, "trail")["mean"]
-    found = {"stories": summary.stories, "AUC of later is more salient": trail["auc"]}
-    if summary.points_per_story:
-        found["share of turning points left out"] = summary.left_out / (
-            summary.stories * summary.points_per_story
-        )
-        return found
-    assert summary.entropy is not None and summary.perplexity is not None
-    found |= {"entropy of the labels (bits)": summary.entropy, "perplexity": summary.perplexity}
-    return found | {"Spearman of later is more salient": trail["spearman"]}
+    points = summary.stories * (summary.points_per_story or 0)
+    return {
+        "stories": summary.stories,
+        "entropy of the labels (bits)": summary.entropy,
+        "perplexity": summary.perplexity,
+        "share of turning points left out": summary.left_out / points if points else None,
+        "Spearman of later is more salient": trail.get("spearman"),
+        "AUC of later is more salient": trail["auc"],
+    }
 
 
 def main() -> int:
@@ -54,16 +54,15 @@ def main() -> int:
         if not path.exists():
             print(f"skipped: no {path} (the data can't be redistributed; set DATA=)")
             continue
-        found = found_in(evaluate({}, str(path), baselines="trail"))
+        numbers = numbers_of(evaluate({}, str(path), baselines="trail"))
         for what, number in expected.items():
             digits = len(str(number).partition(".")[2])
-            same = round(found[what], digits) == number
+            same = round(numbers[what], digits) == number
             differences += not same
             print(
-                f"{name:<18} {what:<36} {found[what]:>9.4f}  known"
-                f" {number}{'' if same else '  DIFFERS'}"
+                f"{name:<18} {what:<36} {numbers[what]:>9.4f} {number}{'' if same else ' DIFFERS'}"
             )
-    return 1 if differences else 0
+    return int(differences > 0)
 
 
 if __name__ == "__main__":

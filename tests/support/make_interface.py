@@ -13,6 +13,7 @@ Run it only after a deliberate change of the interface, not to make a test pass.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -20,74 +21,55 @@ import click
 
 import narrative_twins
 from narrative_twins import StoryEncoder, score_stories
-from narrative_twins.commands.cli import LazyGroup, command_line
+from narrative_twins.commands.cli import command_line
 from narrative_twins.data import load_story_twins, load_window_twins
 
 FILE = Path(__file__).parent.parent / "interface.json"
 MODULES = (
-    "baselines",
-    "books",
-    "corpora",
-    "data",
-    "encoder",
-    "evaluation",
-    "hub",
-    "metrics",
-    "pipeline",
-    "salience",
-    "show",
-    "training",
+    "baselines corpora data encoder evaluation hub metrics pipeline salience show training".split()
 )
 
 
 def names() -> dict[str, list[str]]:
     """Public names by module: its functions and classes from this package."""
-    found = {"narrative_twins": list(narrative_twins.__all__)}
+    public = {"narrative_twins": list(narrative_twins.__all__)}
     for name in MODULES:
         module = resolve_name(f"narrative_twins.{name}")
-        members = [(key, getattr(module, key)) for key in dir(module)]
-        public = [key for key, value in members if not key.startswith("_") and _is_ours(value)]
-        found[f"narrative_twins.{name}"] = sorted(public)
-    return found
+        members = [(key, getattr(module, key)) for key in dir(module) if not key.startswith("_")]
+        ours = [key for key, value in members if _module_of(value).startswith("narrative_twins.")]
+        public[f"narrative_twins.{name}"] = sorted(ours)
+    return public
 
 
-def _is_ours(value: object) -> bool:
-    return str(getattr(value, "__module__", "")).startswith("narrative_twins.")
+def _module_of(value: object) -> str:
+    return str(getattr(value, "__module__", ""))
 
 
 def usage() -> dict[str, str]:
     """The arguments and options of each command, as its `--help` shows them."""
-    found: dict[str, str] = {}
-
-    def collect(group: LazyGroup, parent: click.Context) -> None:
-        for name in group.list_commands(parent):
-            command = group.get_command(parent, name)
-            context = click.Context(command, info_name=name, parent=parent)
-            path = context.command_path.partition(" ")[2]
-            if isinstance(command, LazyGroup):
-                collect(command, context)
-                continue
-            found[path] = ", ".join(
-                sorted(
-                    " ".join(
-                        [*param.opts[-1:], *([] if is_flag(param) else [metavar(param, context)])]
-                    )
-                    for param in command.params
-                )
-            )
-
     settings = command_line.context_settings
-    collect(command_line, click.Context(command_line, info_name="narrative-twins", **settings))
-    return found
+    top = click.Context(command_line, info_name="narrative-twins", **settings)
+    return dict(_usage(command_line, top))
 
 
-def is_flag(param: click.Parameter) -> bool:
-    return isinstance(param, click.Option) and param.is_flag
+def _usage(group: click.Group, parent: click.Context) -> Iterator[tuple[str, str]]:
+    for name in group.list_commands(parent):
+        command = group.get_command(parent, name)
+        context = click.Context(command, info_name=name, parent=parent)
+        if isinstance(command, click.Group):
+            yield from _usage(command, context)
+        else:
+            shown = sorted(_shown(param, context) for param in command.params)
+            yield context.command_path.partition(" ")[2], ", ".join(shown)
 
 
-def metavar(param: click.Parameter, context: click.Context) -> str:
-    """The choices of an option, or what stands for its value."""
-    return "|".join(getattr(param.type, "choices", ())) or str(param.make_metavar(context))
+def _shown(param: click.Parameter, context: click.Context) -> str:
+    """The name of an option, and its choices or what stands for its value."""
+    name = " ".join(param.opts[-1:])
+    if isinstance(param, click.Option) and param.is_flag:
+        return name
+    choices = "|".join(getattr(param.type, "choices", ()))
+    return f"{name} {choices or param.make_metavar(context)}"
 
 
 def scores() -> list[dict[str, list[float]]]:
@@ -95,17 +77,12 @@ def scores() -> list[dict[str, list[float]]]:
     encoder = StoryEncoder.from_pretrained(device="cpu", dtype="float32")
     stories = [row["story"] for row in load_story_twins(split="validation[:5]")]
     stories += [row["story"][:2] for row in load_window_twins(split="validation[:1]")]
-    found = [result.scores for result in score_stories(stories, encoder, on_truncation="ignore")]
     return [
-        {name: [round(score, 9) for score in values] for name, values in by_name.items()}
-        for by_name in found
+        {name: [round(score, 9) for score in values] for name, values in result.scores.items()}
+        for result in score_stories(stories, encoder, on_truncation="ignore")
     ]
 
 
-def main() -> None:
+if __name__ == "__main__":
     content = {"names": names(), "usage": usage(), "scores": scores()}
     FILE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

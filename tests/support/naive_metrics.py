@@ -24,55 +24,51 @@ def naive_spearman(scores, votes):
 
 def naive_auc(scores, relevant):
     """How often a relevant sentence scores above one that is not, ties counting half."""
+    labelled = list(zip(scores, relevant, strict=True))
     pairs = [
         1.0 if a > b else 0.5 if a == b else 0.0
-        for a, a_relevant in zip(scores, relevant, strict=True)
-        for b, b_relevant in zip(scores, relevant, strict=True)
-        if a_relevant and not b_relevant
+        for a, is_relevant in labelled
+        for b, other_is_relevant in labelled
+        if is_relevant and not other_is_relevant
     ]
     return sum(pairs) / len(pairs) if pairs else None
 
 
 def naive_mean(values):
-    defined = [value for value in values if value is not None]
+    defined = [value for value in values if value is not None and not math.isnan(value)]
     return sum(defined) / len(defined) if defined else math.nan
 
 
 def naive_votes(scored, votes):
-    """`{metric: value}`, given for each story the scores by operation and the votes."""
-    found = {}
-    for operation in scored[0]:
-        by_story = [story[operation] for story in scored]
-        for metric, measure in (("spearman", naive_spearman), ("auc", naive_auc)):
-            values = [
-                measure(scores, counts) for scores, counts in zip(by_story, votes, strict=True)
-            ]
-            found[f"{operation}_{metric}"] = naive_mean(values)
-    return found
+    """`{metric: value}` from the scores of each story by operation, and its votes."""
+    return {
+        f"{operation}_{metric}": naive_mean(
+            [measure(story[operation], counts) for story, counts in zip(scored, votes, strict=True)]
+        )
+        for operation in scored[0]
+        for metric, measure in (("spearman", naive_spearman), ("auc", naive_auc))
+    }
 
 
 def naive_points(scored, spans, points, rule="numbered"):
     """AUC by turning point, within the windows (`spans`) of each story: in the window with the
-    number of the turning point, which leaves out those elsewhere, or in the window that contains
+    number of the turning point, which leaves out points elsewhere, or in the window that contains
     it."""
-    found = {}
+    metrics = {}
     for operation in scored[0]:
         columns = []
         for number in range(len(points[0])):
             areas = []
             for story, windows, story_points in zip(scored, spans, points, strict=True):
                 for window, (lo, hi) in enumerate(windows):
-                    if lo <= story_points[number] < hi and (
-                        rule == "containing" or window == number
-                    ):
+                    is_inside = lo <= story_points[number] < hi
+                    if is_inside and (rule == "containing" or window == number):
                         relevant = [i == story_points[number] for i in range(lo, hi)]
                         areas.append(naive_auc(story[operation][lo:hi], relevant))
             columns.append(naive_mean(areas))
-            found[f"{operation}_auc_{number + 1}"] = columns[-1]
-        found[f"{operation}_auc"] = naive_mean(
-            [None if math.isnan(value) else value for value in columns]
-        )
-    return found
+            metrics[f"{operation}_auc_{number + 1}"] = columns[-1]
+        metrics[f"{operation}_auc"] = naive_mean(columns)
+    return metrics
 
 
 def values(metrics):

@@ -1,4 +1,4 @@
-"""Small spaCy pipelines with listed entities."""
+"""A small spaCy pipeline with listed entities."""
 
 from __future__ import annotations
 
@@ -9,19 +9,9 @@ from pathlib import Path
 
 import pytest
 
+PEOPLE = "Anna Karenina|Anna|Karenina|Vronsky|Tom Brown|Mary Brown|Brown|William|Bill|Alex"
 ENTITIES = {
-    "PERSON": [
-        "Anna Karenina",
-        "Anna",
-        "Karenina",
-        "Vronsky",
-        "Tom Brown",
-        "Mary Brown",
-        "Brown",
-        "William",
-        "Bill",
-        "Alex",
-    ],
+    "PERSON": PEOPLE.split("|"),
     "GPE": ["Moscow", "New York"],
     "ORG": ["Acme", "the United Nations"],
     "DATE": ["June"],
@@ -30,21 +20,17 @@ ENTITIES = {
 
 @cache
 def _listed(entities: str):
-    spacy = pytest.importorskip(
-        "spacy", reason="spaCy is not installed: pip install narrative_twins[entities]"
-    )
+    spacy = pytest.importorskip("spacy", reason="pip install narrative_twins[entities]")
     pipeline = spacy.blank("en")
-    patterns = [
-        {"label": label, "pattern": name}
-        for label, names in json.loads(entities).items()
-        for name in names
-    ]
-    pipeline.add_pipe("entity_ruler").add_patterns(patterns)
+    ruler = pipeline.add_pipe("entity_ruler")
+    for label, names in json.loads(entities).items():
+        ruler.add_patterns([{"label": label, "pattern": name} for name in names])
     return pipeline
 
 
 def recognizer(entities: Mapping[str, Sequence[str]] = ENTITIES):
-    """A blank English pipeline that finds the listed entities, by label; cached for each list."""
+    """A blank English pipeline that recognizes the listed entities, by label; cached for each
+    list."""
     return _listed(json.dumps(entities))
 
 

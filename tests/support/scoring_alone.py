@@ -1,4 +1,4 @@
-"""Scores stories with nothing installed but what scoring needs, and compares them with those in
+"""Scores stories with nothing installed but what scoring needs, and compares them with the scores in
 README.md:
 
     python tests/support/scoring_alone.py
@@ -17,41 +17,26 @@ from pathlib import Path
 
 from transformers import pipeline
 
-import narrative_twins
 from narrative_twins.commands.cli import main as command
 
-FOLDER = Path(__file__).parents[2]
-STORIES = FOLDER / "examples" / "stories"
-
-
-def scores_in_readme() -> list[float]:
-    """The scores of summarization that README.md shows after its first example."""
-    shown = re.findall(
-        r"^(0\.\d{3})  \S", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
-    return [float(score) for score in shown]
+ROOT = Path(__file__).parents[2]
+STORIES = sorted((ROOT / "examples" / "stories").glob("*.txt"))
 
 
 def main() -> None:
-    assert not any(
-        map(find_spec, ("datasets", "sentence_transformers", "accelerate", "pyarrow", "scipy"))
-    )
-    result = pipeline("narrative-salience")(
-        (STORIES / "window_cleaner.txt").read_text(encoding="utf-8")
-    )
-    scores = result["scores"]["summarization"]
-    assert all(abs(a - b) < 0.005 for a, b in zip(scores, scores_in_readme(), strict=True)), scores
-    assert command(["score", *sorted(map(str, STORIES.glob("*.txt"))), "--processes", "2"]) == 0
-    errors = io.StringIO()
-    with contextlib.redirect_stderr(errors):
+    extras = "datasets", "sentence_transformers", "accelerate", "pyarrow", "scipy"
+    assert not any(map(find_spec, extras))
+    # The scores of summarization that README.md shows after its first example.
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = map(float, re.findall(r"^(0\.\d{3})  \S", readme, re.MULTILINE))
+    story = ROOT / "examples" / "stories" / "window_cleaner.txt"
+    result = pipeline("narrative-salience")(story.read_text(encoding="utf-8"))
+    for score, expected in zip(result["scores"]["summarization"], shown, strict=True):
+        assert abs(score - expected) < 0.005, (score, expected)
+    assert command(["score", *map(str, STORIES), "--processes", "2"]) == 0
+    with contextlib.redirect_stderr(io.StringIO()) as errors:
         assert command(["evaluate", "--data", "stories"]) == 1
     assert "pip install 'narrative_twins[train]'" in errors.getvalue(), errors.getvalue()
-    try:
-        narrative_twins.push_encoder  # noqa: B018
-    except ImportError as error:
-        print(error)
-    else:
-        raise AssertionError("pushing needs libraries of an extra")
     print(f"scores are as known, with transformers {metadata.version('transformers')}")
 
 
