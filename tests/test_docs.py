@@ -22,9 +22,9 @@ import yaml
 
 import narrative_twins
 from narrative_twins import Story, StoryEncoder, StorySalience, score_book
-from narrative_twins.commands.cli import main
 
 from support.chat_server import Model, serving
+from support.command import run
 from support.processes import COMMAND, run_command
 from support.recognizers import save_pipeline
 
@@ -67,14 +67,15 @@ SCORE = re.compile(r"(?:★ |  )?-?\b\d\.\d{3}\b(?: [▁▂▃▄▅▆▇█])?
 def assert_shown(printed: str, shown: str) -> None:
     """Compare printed with documented output; the last digits of scores may differ, as they depend
     on the machine."""
-    (text, scores), (expected_text, expected) = (
-        (
-            [SCORE.sub("score", line).rstrip() for line in output.rstrip().splitlines()],
-            [float(found.strip("★ ▁▂▃▄▅▆▇█")) for found in SCORE.findall(output)],
-        )
+    lines, expected = (
+        [SCORE.sub("score", line).rstrip() for line in output.rstrip().splitlines()]
         for output in (printed, shown)
     )
-    assert text == expected_text
+    assert lines == expected
+    scores, expected = (
+        [float(score.strip("★ ▁▂▃▄▅▆▇█")) for score in SCORE.findall(output)]
+        for output in (printed, shown)
+    )
     assert scores == pytest.approx(expected, abs=0.005)
 
 
@@ -87,14 +88,10 @@ def output_shown_after(guide: str, block: str) -> str | None:
 
 def numbered(pairs):
     """Parameters of tests: those of the README are in the quick suite, the guides in the slow."""
+    marks = {"README.md": ()}
     return [
-        pytest.param(
-            guide,
-            code,
-            id=f"{guide}-{number}",
-            marks=() if guide == "README.md" else pytest.mark.slow,
-        )
-        for number, (guide, code) in enumerate(pairs)
+        pytest.param(guide, code, id=f"{guide}-{n}", marks=marks.get(guide, pytest.mark.slow))
+        for n, (guide, code) in enumerate(pairs)
     ]
 
 
@@ -165,20 +162,16 @@ def of_command(*names: str):
 
 
 @pytest.mark.parametrize(("guide", "line"), of_command("narrative-twins "))
-def test_commands_run(guide, line, folder, capsys, request):
+def test_commands_run(guide, line, folder, request):
     """With a fake language model in place of the server that a command names."""
     if line.startswith("narrative-twins push"):
         request.getfixturevalue("hub")
     with serving(Model()) as model:
-        try:
-            address = line.replace("http://localhost:8000/v1", model.address)
-            code = main(shlex.split(address)[1:])
-        except SystemExit as exit:  # --help
-            code = exit.code
-    printed = capsys.readouterr()
-    assert code == 0, printed.err
+        address = line.replace("http://localhost:8000/v1", model.address)
+        done = run(*shlex.split(address)[1:])
+    assert done.code == 0, done.err
     if expected := output_shown_after(guide, f"$ {line}\n"):
-        assert_shown(printed.out, expected)
+        assert_shown(done.out, expected)
 
 
 @pytest.mark.parametrize(("guide", "line"), of_command("cat "))
@@ -235,28 +228,17 @@ SKILLS = [guide for guide in GUIDES if guide.endswith("SKILL.md")]
 
 @pytest.mark.parametrize("guide", SKILLS)
 def test_skills_have_the_front_matter_that_agents_read(guide):
-    """Name and description as the format of agent skills has them; commands and code run as those
-    of guides."""
+    """Name and description as the format of agent skills has them; commands and code run as in
+    guides, and the commands in the text exist."""
     _, front, body = re.split(r"^---$\n", GUIDES[guide], maxsplit=2, flags=re.M)
     data = yaml.safe_load(front)
-    assert (
-        data.keys() == {"name", "description", "license"}
-        and data["name"] == Path(guide).parent.name
-    )
-    assert (
-        re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", data["name"])
-        and 100 < len(data["description"]) <= 1024
-    )
-    assert len(body.splitlines()) < 100 and guide in GUIDES["docs/other_tools.md"]
-
-
-def test_options_that_guides_name_in_the_text_exist(capsys):
-    """The commands in SKILL.md that are no blocks."""
-    for guide in SKILLS:
-        for line in re.findall(r"`(narrative-twins [\w -]+?)(?: [A-Z]+)?`", GUIDES[guide]):
-            with pytest.raises(SystemExit) as exit:
-                main([*line.split()[1:], "--help"])
-            assert exit.value.code == 0, line
+    assert data.keys() == {"name", "description", "license"}
+    assert data["name"] == Path(guide).parent.name
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", data["name"])
+    assert 100 < len(data["description"]) <= 1024 and len(body.splitlines()) < 100
+    assert guide in GUIDES["docs/other_tools.md"]
+    for line in re.findall(r"`(narrative-twins [\w -]+?)(?: [A-Z]+)?`", body):
+        assert run(*line.split()[1:], "--help").code == 0, line
 
 
 def test_tables_are_those_of_the_results(monkeypatch):
@@ -268,33 +250,27 @@ def test_tables_are_those_of_the_results(monkeypatch):
             assert "\n".join(table) in GUIDES[guide]
 
 
-def public_members():
-    names = [(name, getattr(narrative_twins, name)) for name in narrative_twins.__all__]
-    for path in sorted(PACKAGE.glob("*/__init__.py")):
-        module = import_module(f"narrative_twins.{path.parent.name}")
-        names += [(f"{module.__name__}.{name}", value) for name, value in vars(module).items()]
-    for name, value in names:
-        if inspect.isroutine(value) or inspect.isclass(value):
-            yield name, value
-        for attribute, member in vars(value).items() if inspect.isclass(value) else ():
-            kinds = (classmethod, property, FunctionType)
-            if not attribute.startswith("_") and isinstance(member, kinds):
-                yield f"{name}.{attribute}", member
-
-
 def test_public_names_are_documented():
     """That they have types is checked by mypy."""
-    members = dict(public_members())
-    assert len(members) > 200
-    ours = (name for name in members if "._" not in name)
-    assert [name for name in ours if not inspect.getdoc(members[name])] == []
+    members = {name: getattr(narrative_twins, name) for name in narrative_twins.__all__}
+    for path in PACKAGE.glob("*/__init__.py"):
+        module = import_module(f"narrative_twins.{path.parent.name}")
+        members |= {f"{module.__name__}.{name}": value for name, value in vars(module).items()}
+    for name, value in list(members.items()):
+        if inspect.isclass(value):
+            members |= {f"{name}.{key}": member for key, member in vars(value).items()}
+    kinds = (type, classmethod, property, FunctionType)
+    public = {
+        name: value
+        for name, value in members.items()
+        if isinstance(value, kinds) and "._" not in name and not name.startswith("_")
+    }
+    assert len(public) > 200
+    assert [name for name, value in public.items() if not inspect.getdoc(value)] == []
 
 
 def test_all_is_sorted_and_unknown_names_raise():
     assert narrative_twins.__all__ == sorted(narrative_twins.__all__)
-    assert {getattr(narrative_twins, name) is not None for name in narrative_twins.__all__} == {
-        True
-    }
     assert dir(narrative_twins) == narrative_twins.__all__, "also after everything is imported"
     with pytest.raises(AttributeError, match="attribute nothing"):
         narrative_twins.nothing  # noqa: B018
