@@ -11,11 +11,6 @@ from narrative_twins.extras import check_extra as _check_extra
 
 _check_extra("train")
 
-from narrative_twins.data.loading import RocStoriesBuilder as RocStoriesBuilder
-from narrative_twins.data.loading import StorySalienceBuilder as StorySalienceBuilder
-from narrative_twins.data.loading import StoryTwinsBuilder as StoryTwinsBuilder
-from narrative_twins.data.loading import TurningPointsBuilder as TurningPointsBuilder
-from narrative_twins.data.loading import WindowTwinsBuilder as WindowTwinsBuilder
 from narrative_twins.data.loading import load_roc_stories as load_roc_stories
 from narrative_twins.data.loading import load_story_salience as load_story_salience
 from narrative_twins.data.loading import load_story_twins as load_story_twins

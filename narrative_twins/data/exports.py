@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from narrative_twins.data.labels import LABEL_COLUMNS, SUMMARIES, check_span
+from narrative_twins.data.labels import check_span
 from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.rows import Row, RowError, find_column, require_column
 
@@ -21,20 +21,21 @@ _STORY_COLUMNS = ("text", "title", "sentences", "windows")
 
 
 class Answer(NamedTuple):
-    """The highlights of one annotator (None if not known) in a text: `story` is the key by which
+    """What one annotator (None if not known) said about a story: `story` is the key by which
     answers to the same story are merged, `columns` belong to the story, such as its `text`, and
-    `spans` are objects with `start` and `end` in characters, and a `label` or `labels`."""
+    `said`, of a tool, has the highlights: objects with `start` and `end` in characters, and a
+    `label` or `labels`."""
 
     story: str
     annotator: str | None
     columns: Mapping[str, Any]
-    spans: Sequence[Mapping[str, Any]]
+    said: Any
 
 
 class AnnotationTool(NamedTuple):
     """A tool whose exports can be read: whether a row has columns that only its format has; and the
-    answers in a row, of which those that are skipped are counted by the reason. Any error there
-    means that the row is not of this format."""
+    answers in a row, where skipped ones are counted by the reason, and any error means that the row
+    is not of this format."""
 
     recognizes: Callable[[Mapping[str, Any]], bool]
     answers: Callable[[Record, Counter[str]], Iterator[Answer]]
@@ -45,9 +46,8 @@ def salience_records(
 ) -> Iterator[Record]:
     """The rows of a file with human labels, in the forms that `labels.story_salience` reads.
 
-    Rows of annotation tools are converted, and answers to the same story merged, for which the
-    whole file is read first. How many answers were skipped, because the annotators rejected,
-    ignored or canceled them, is logged.
+    Answers to the same story are merged, for which the whole file is read first. How many answers
+    were skipped, because the annotators rejected, ignored or canceled them, is logged.
 
     Args:
         path: the file.
@@ -57,63 +57,62 @@ def salience_records(
             different labels.
 
     Raises:
-        RowError: a row is invalid, its format is not clear, or nothing is highlighted in the whole
-            file.
+        RowError: a row is invalid, or nothing is highlighted in the whole file.
     """
     records = read_records(path)
     first = next(records, None)
     if first is None:
         return
     if row_format == "auto":
-        row_format = _recognized_format(first)
+        row_format = next((name for name in TOOLS if TOOLS[name].recognizes(first.row)), "plain")
     records = chain([first], records)
     if row_format != "plain":
-        yield from _merged(path, records, row_format, span_labels)
+        yield from _highlights(path, records, row_format, span_labels)
     elif span_labels is not None:
         problem = "span_labels= is for rows of annotation tools, and these are plain; leave it out"
         raise RowError(path, problem)
     elif {"annotator", "choice"} <= set(first.row):
-        yield from _collected(records)
+        yield from _choices(records)
     else:
         yield from records
 
 
-def _collected(records: Iterable[Record]) -> Iterator[Record]:
+def _choices(records: Iterable[Record]) -> Iterator[Record]:
     """One row for each story, with the choices and the summaries of all annotators, from a row for
     each answer as `narrative-twins annotate` writes it."""
-    stories: dict[str, tuple[Record, dict[str, tuple[Any, Any]]]] = {}
-    for record in records:
-        first, answers = stories.setdefault(record.id, (record, {}))
-        annotator = str(record.row.get("annotator"))
-        if record.row.get("story") != first.row.get("story"):
-            problem = f"is another story than {first.where}, which has the same id"
-            raise RowError(record.where, f"{problem}; give it an id of its own")
-        if annotator in answers:
-            problem = f"is a second answer to the same story of annotator {annotator!r}"
-            raise RowError(record.where, f"{problem}; remove one")
-        choice = require_column(record.row, record.where, "choice")
-        answers[annotator] = choice, record.row.get("summary")
-    for first, answers in stories.values():
-        choices, summaries = map(list, zip(*answers.values(), strict=True))
-        row = {name: first.row.get(name) for name in ("title", "story", "windows")}
-        row |= {"choices": choices, "summaries": None if None in summaries else summaries}
-        yield first._replace(row=row)
+
+    def answers() -> Iterator[tuple[Record, Answer]]:
+        for record in records:
+            columns = {name: record.row.get(name) for name in ("title", "story", "windows")}
+            value = require_column(record.row, record.where, "choice"), record.row.get("summary")
+            yield record, Answer(record.id, str(record.row.get("annotator")), columns, value)
+
+    for first, columns, values in _merged(answers()):
+        choices, summaries = map(list, zip(*values, strict=True))
+        of_all = {"choices": choices, "summaries": None if None in summaries else summaries}
+        yield first._replace(row=columns | of_all)
 
 
-def _recognized_format(record: Record) -> str:
-    """The format of a row by columns that only one of the formats has."""
-    formats = [name for name, tool in TOOLS.items() if tool.recognizes(record.row)]
-    plain = (record.row.get(name) for name in (*LABEL_COLUMNS, *SUMMARIES))
-    if any(content and not _has_objects(content) for content in plain):
-        formats.append("plain")
-    if len(formats) > 1:
-        problem = f"has columns of the formats {' and '.join(formats)}; name one by row_format="
-        raise RowError(record.where, problem)
-    return formats[0] if formats else "plain"
-
-
-def _has_objects(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(item, Mapping) for item in value)
+def _merged(answers: Iterable[tuple[Record, Answer]]) -> Iterator[tuple[Record, Row, list[Any]]]:
+    """The first record of each story, the columns that belong to the story, and what its annotators
+    said; an annotator may say the same twice."""
+    stories: dict[str, tuple[Record, Row, dict[str | None, Any]]] = {}
+    for record, answer in answers:
+        story, columns = answer.story, dict(answer.columns)
+        first, expected, by_annotator = stories.setdefault(story, (record, columns, {}))
+        if columns != expected:
+            problem = f"is another story than {first.where}, or differs from it in"
+            fix = "give it an id of its own, or correct it"
+            raise RowError(record.where, f"{problem} {', '.join(columns)}; {fix}")
+        earlier = by_annotator.get(answer.annotator, answer.said)
+        # An annotator who is not known can't have answered twice.
+        if earlier != answer.said or (answer.annotator is None and None in by_annotator):
+            problem = f"is a second answer to the same story of annotator {answer.annotator!r}"
+            fix = "remove one, or name the annotators (in Prodigy by '_annotator_id')"
+            raise RowError(record.where, f"{problem}; {fix}")
+        by_annotator[answer.annotator] = answer.said
+    for first, columns, by_annotator in stories.values():
+        yield first, columns, list(by_annotator.values())
 
 
 def _label_studio(record: Record, skipped: Counter[str]) -> Iterator[Answer]:
@@ -147,21 +146,25 @@ TOOLS = {
         lambda row: isinstance(row.get("data"), Mapping) and "annotations" in row, _label_studio
     ),
     "prodigy": AnnotationTool(
-        lambda row: "_input_hash" in row or "answer" in row or _has_objects(row.get("spans")),
+        # Ranges of the package's own rows are pairs, not objects.
+        lambda row: (
+            not {"_input_hash", "answer"}.isdisjoint(row)
+            or any(isinstance(span, Mapping) for span in row.get("spans") or ())
+        ),
         _prodigy,
     ),
 }
 """The annotation tools by the name of their format: Label Studio's JSON, Prodigy's JSON Lines."""
 
 
-def _merged(
+def _highlights(
     path: str, records: Iterable[Record], row_format: str, span_labels: Sequence[str] | None
 ) -> Iterator[Record]:
     """One row for each story, with the highlights of all annotators."""
     skipped: Counter[str] = Counter()
     answers = [(r, answer) for r in records for answer in _checked_answers(r, row_format, skipped)]
     counts = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
-    spans = [span for _, answer in answers for span in answer.spans]
+    spans = [span for _, answer in answers for span in answer.said]
     labels = {label for span in spans for label in _labels_of(span)}
     if not spans:
         fix = "export a project in which spans of a text are labelled"
@@ -172,27 +175,18 @@ def _merged(
         raise RowError(path, f"the labels of spans are {names}; {fix}")
     if counts:
         logger.warning("%s: answers that were skipped: %s", path, counts)
-    stories: dict[str, tuple[Record, Row, dict[str | None, list[list[int]]]]] = {}
-    for record, answer in answers:
-        story = {name: answer.columns.get(name) for name in _STORY_COLUMNS}
-        first, columns, by_annotator = stories.setdefault(answer.story, (record, story, {}))
-        if story != columns:
-            problem = f"differs in {', '.join(_STORY_COLUMNS)} from {first.where}"
-            raise RowError(record.where, f"{problem}, which is the same story")
-        marked = [
+
+    def marked(answer: Answer) -> Answer:
+        columns = {name: answer.columns.get(name) for name in _STORY_COLUMNS}
+        ranges = [
             [span["start"], span["end"]]
-            for span in answer.spans
+            for span in answer.said
             if not span_labels or not set(span_labels).isdisjoint(_labels_of(span))
         ]
-        # An annotator who is not known can't have answered twice.
-        earlier = by_annotator.get(answer.annotator, marked)
-        if earlier != marked or (answer.annotator is None and None in by_annotator):
-            problem = f"is a second answer to the same text of annotator {answer.annotator!r}"
-            fix = "remove one, or name the annotators by '_annotator_id'"
-            raise RowError(record.where, f"{problem}; {fix}")
-        by_annotator[answer.annotator] = marked
-    for first, columns, by_annotator in stories.values():
-        yield first._replace(row={**columns, "spans": list(by_annotator.values())})
+        return answer._replace(columns=columns, said=ranges)
+
+    for first, columns, highlights in _merged((record, marked(each)) for record, each in answers):
+        yield first._replace(row=columns | {"spans": highlights})
 
 
 def _checked_answers(record: Record, row_format: str, skipped: Counter[str]) -> list[Answer]:
@@ -202,7 +196,7 @@ def _checked_answers(record: Record, row_format: str, skipped: Counter[str]) -> 
         answers = list(TOOLS[row_format].answers(record, skipped))
         for answer in answers:
             text = answer.columns["text"]
-            for span in answer.spans:
+            for span in answer.said:
                 _labels_of(span)
                 start, end = check_span([span["start"], span["end"]], "spans", text, record.where)
                 marked, text_of_span = text[start:end], span.get("text")

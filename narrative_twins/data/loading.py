@@ -104,8 +104,6 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
         )
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
-        if not self.config.files:
-            raise ValueError("the builder has no files; use the loading function, or give files=")
         return [
             datasets.SplitGenerator(split, {"files": self.FILES(files), "split": split})
             for split, files in self.config.files.items()
@@ -332,11 +330,10 @@ def load_story_salience(
     """Load stories with human labels of any form.
 
     The columns are `id`, `title` (perhaps empty), `story` (its sentences), `windows` (half-open
-    ranges of sentences, or None), `labels`, one number per sentence, higher for more salient ones;
-    and `annotations`, a list with these of each annotator, or None if only their aggregate is
-    known. If each annotator chose a single sentence, `choices` has these sentences, counted from 1,
-    and `counts` the votes for each sentence; otherwise both are None. `summaries` has texts, or is
-    None. A row with summaries alone has no `labels`.
+    ranges of sentences), `labels`, one number per sentence, higher for more salient ones; and
+    `annotations`, a list with these of each annotator. If each annotator chose a single sentence,
+    `choices` has these sentences, counted from 1, and `counts` the votes for each sentence.
+    `summaries` has texts. What is not known is None; with summaries alone that includes `labels`.
 
     A row in a file has `story` (or `sentences`), optionally `title` (or `storytitle`), `windows` in
     any form that `Story.parse` accepts, and `summaries` (or `summary`), and labels in one of these
@@ -413,10 +410,8 @@ def load_roc_stories(
     files = {"train": [file for paths in source_files(source).values() for file in paths]}
     for file in files["train"]:
         if not file.lower().endswith((".csv", ".csv.gz")):
-            raise ValueError(
-                f"{file} is not a .csv; pass the tables of ROCStories, and stories with labels as"
-                " exclude="
-            )
+            fix = "pass the tables of ROCStories, and stories with labels as exclude="
+            raise ValueError(f"{file} is not a .csv; {fix}")
     if exclude is not None:
         for name, paths in _files(exclude, options).items():
             files["labelled" if name == "train" else name] = paths
@@ -424,7 +419,7 @@ def load_roc_stories(
 
 
 def load_turning_points(
-    source: DataSource | None = None,
+    source: DataSource,
     split: str | None = None,
     *,
     windows: int = 5,
@@ -440,7 +435,7 @@ def load_turning_points(
     space is normalized. Empty sentences are dropped from both.
 
     Args:
-        source: as in `load_story_twins`, or TRIPOD's `.csv`; required.
+        source: as in `load_story_twins`, or TRIPOD's `.csv` (github.com/ppapalampidi/TRIPOD).
         split, options: as in `load_story_twins`, which also describes the result and the errors.
         windows: the number of even windows into which a synopsis is split.
         cleaning: of TRIPOD's table: `"full"` as above, or `"released"` as in the code released with
@@ -450,11 +445,6 @@ def load_turning_points(
     """
     if cleaning not in get_args(Cleaning):
         raise ValueError(f"cleaning={cleaning!r} is unknown; use {', '.join(get_args(Cleaning))}")
-    if source is None:
-        raise ValueError(
-            "pass a source: a file, a folder or a Hub id; TRIPOD is at"
-            " github.com/ppapalampidi/TRIPOD"
-        )
     return _load(TurningPointsBuilder, source, split, options, windows=windows, cleaning=cleaning)
 
 
@@ -469,14 +459,13 @@ def _load(
     """Load the files of a source; without one, one of these corpora of the package, by default the
     first."""
     if source is not None:
-        return _load_files(builder_class, _files(source, options), split, options, **settings)
-    name = options.get("name") or corpora[0]
-    if name not in corpora:
-        raise ValueError(
-            f"name={name!r} is not a corpus of the package for this; use {', '.join(corpora)}"
-        )
-    files = corpus_files(name)
-    return _load_files(builder_class, files, split, options, license="cc0-1.0", **settings)
+        files = _files(source, options)
+    elif (name := options.get("name") or corpora[0]) in corpora:
+        files, settings["license"] = corpus_files(name), "cc0-1.0"
+    else:
+        names = ", ".join(corpora)
+        raise ValueError(f"name={name!r} is not a corpus of the package for this; use {names}")
+    return _load_files(builder_class, files, split, options, **settings)
 
 
 def _files(source: DataSource, options: LoadOptions) -> SplitFiles:

@@ -100,22 +100,11 @@ def source_files(
             does not apply.
     """
 
-    def files_of(rows: Rows) -> list[str]:
-        if isinstance(rows, Dataset):
-            return [_written(rows, cache_dir)]
-        files: list[str] = []
-        for path in map(_local, [rows] if isinstance(rows, (str, os.PathLike)) else rows):
-            is_remote = path.startswith("hf://")
-            on_hub = _hub_files(path, name, revision, token) if is_remote else {}
-            files += sum(on_hub.values(), []) if is_remote else _matching(path)
-        if not files:
-            raise ValueError("no files; give at least one for each split")
-        return files
-
+    hub = name, revision, token
     if isinstance(source, (str, os.PathLike)):
         source = path = _local(source)
         if path.startswith("hf://") or not (os.path.exists(path) or glob.has_magic(path)):
-            return _hub_files(path, name, revision, token)
+            return _hub_files(path, *hub)
         if os.path.isdir(path) and revision is None:
             try:
                 source = load_from_disk(path)
@@ -124,20 +113,20 @@ def source_files(
     if name is not None or revision is not None:
         option = f"name={name!r}" if name is not None else f"revision={revision!r}"
         raise ValueError(f"{option} does not apply to {type(source).__name__} {str(source)[:200]}")
-    splits = source if isinstance(source, Mapping) else {"train": source}
-    return {str(split): files_of(rows) for split, rows in splits.items()}
-
-
-def configurations(folder: Path) -> MetadataConfigs:
-    """The configurations that the metadata of a card name, by name in their order; none without a
-    card. Raises ValueError if the metadata are invalid."""
-    card = folder / CARD
-    if not card.is_file():
-        return MetadataConfigs()
-    try:
-        return MetadataConfigs.from_dataset_card_data(DatasetCard.load(card).data)
-    except (yaml.YAMLError, TypeError, ValueError) as error:
-        raise ValueError(f"the metadata of {card} are invalid ({error}); repair them") from error
+    by_split: SplitFiles = {}
+    for split, rows in (source if isinstance(source, Mapping) else {"train": source}).items():
+        files = by_split[str(split)] = (
+            [_written(rows, cache_dir)] if isinstance(rows, Dataset) else []
+        )
+        names = [rows] if isinstance(rows, (str, os.PathLike)) else () if files else rows
+        for path in map(_local, names):
+            on_hub = (
+                _hub_files(path, *hub).values() if path.startswith("hf://") else [_matching(path)]
+            )
+            files += sum(on_hub, [])
+        if not files:
+            raise ValueError("no files; give at least one for each split")
+    return by_split
 
 
 def _local(name: Name) -> str:
@@ -171,9 +160,16 @@ def _written(rows: Dataset, cache_dir: str | None) -> str:
 
 
 def _configuration(folder: Path, name: str | None) -> tuple[str, Any]:
-    """The folder of a configuration within `folder`, and the patterns of its files by split: None
-    if file names determine the split."""
-    by_name = configurations(folder)
+    """The folder of a configuration of the card within `folder`, by default the one that the card
+    says, and the patterns of its files by split: None if file names determine the split."""
+    card, by_name = folder / CARD, MetadataConfigs()
+    if card.is_file():
+        try:
+            by_name = MetadataConfigs.from_dataset_card_data(DatasetCard.load(card).data)
+        except (yaml.YAMLError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"the metadata of {card} are invalid ({error}); repair them"
+            ) from error
     name = by_name.get_default_config_name() if name is None else name
     if name not in by_name and (name is not None or by_name):
         names = ", ".join(by_name) or "none"
@@ -189,9 +185,8 @@ def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
     inside, patterns = _configuration(folder, name)
     root, base = os.path.abspath(folder), os.path.join(os.path.abspath(folder), inside)
     by_split: SplitFiles = {}
-    for split, files in DataFilesDict.from_patterns(
-        patterns or get_data_patterns(base), base
-    ).items():
+    files_of = DataFilesDict.from_patterns(patterns or get_data_patterns(base), base)
+    for split, files in files_of.items():
         for file in filter(is_data_file, files):
             # The card may be from a stranger, and must not name private files of the user.
             if os.path.commonpath([root, os.path.abspath(file)]) != root:

@@ -174,7 +174,7 @@ def test_files_of_answers_that_do_not_fit(tmp_path):
         return load_story_salience(str(path), "train", cache_dir=str(tmp_path / "cache"))
 
     with pytest.raises(RowError, match="line 2, id 'a': is a second answer .* annotator 'Ada'"):
-        load(row, row)
+        load(row, row | {"choice": 2})
     with pytest.raises(RowError, match="line 2, id 'a': is another story than .* line 1"):
         load(row, row | {"annotator": "Ben", "story": ["A."]})
     with pytest.raises(RowError, match="'choices' has 3; whole numbers from 1 to 2"):

@@ -15,16 +15,14 @@ from data.conftest import write
 from datasets import Dataset, DatasetDict, Features, IterableDataset, IterableDatasetDict
 
 from narrative_twins.data import (
-    RocStoriesBuilder,
     RowError,
-    StoryTwinsBuilder,
-    WindowTwinsBuilder,
     load_roc_stories,
     load_story_salience,
     load_story_twins,
     load_turning_points,
     load_window_twins,
 )
+from narrative_twins.data.loading import RocStoriesBuilder, StoryTwinsBuilder, WindowTwinsBuilder
 from narrative_twins.data.records import read_records
 from narrative_twins.data.rows import check_twins_row
 from narrative_twins.stories import reading
@@ -381,8 +379,3 @@ def test_addresses_of_files_are_paths(tmp_path):
     for source in (file.as_uri(), [file.as_uri()], f"file://{file}"):
         rows = load_story_twins(source, "train", cache_dir=str(tmp_path / "cache"))
         assert rows["story"][:] == [["A b."]]
-
-
-def test_a_builder_without_files_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="the builder has no files"):
-        StoryTwinsBuilder(cache_dir=str(tmp_path)).download_and_prepare()

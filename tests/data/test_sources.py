@@ -10,13 +10,7 @@ import pytest
 from data.conftest import write
 from datasets import Dataset, DatasetDict, IterableDataset, load_dataset
 
-from narrative_twins.data import (
-    PUBLISHED,
-    RowError,
-    load_story_salience,
-    load_story_twins,
-    load_turning_points,
-)
+from narrative_twins.data import PUBLISHED, RowError, load_story_salience, load_story_twins
 from narrative_twins.data.sources import source_files
 from narrative_twins.hub.cards import card_of_rows
 from narrative_twins.hub.facts import DatasetFacts
@@ -131,8 +125,6 @@ def test_missing_sources_and_options_that_do_not_apply(tmp_path, monkeypatch):
     ):
         with pytest.raises(ValueError, match=message):
             load_story_twins(**options)
-    with pytest.raises(ValueError, match="TRIPOD"):
-        load_turning_points()
 
 
 def test_configurations_of_a_folder(load, cached, folder, tmp_path):

@@ -98,10 +98,9 @@ def test_the_order_of_questions():
 
 
 def test_columns_that_are_not_enough():
-    with pytest.raises(ValueError, match="negative_twin is made"):
-        TwinOptions(columns=["twin", "negative_twin"])
-    with pytest.raises(ValueError, match="add twin"):
-        TwinOptions(columns=["negative"])
+    for columns in (["twin", "negative_twin"], ["negative"]):
+        with pytest.raises(ValueError, match="add twin, .* and negative, from which negative_twin"):
+            TwinOptions(columns=columns)
 
 
 def test_recipe_is_added_in_one_place(tmp_path, monkeypatch, capsys):
@@ -134,33 +133,6 @@ def answer_with(sentences):
     return json.dumps({"sentences": sentences})
 
 
-@pytest.mark.parametrize(
-    ("answer", "problem"),
-    [
-        (answer_with([f"  {sentence}\n" for sentence in OTHER]), None),
-        # With other text, also the end of reasoning, a draft in which does not count.
-        (f"Try: {answer_with(['A draft.'] * 5)} no:</think>\n{answer_with(OTHER)} So {{}}.", None),
-        (answer_with(OTHER)[:-10], "no JSON object"),
-        ('{"sentences": "one text"}', "valid list"),
-        (answer_with([*OTHER[:4], " "]), "sentence 4 is empty"),
-        (answer_with([*OTHER[:4], "\ud83d"]), "lone surrogate|valid string"),
-        (answer_with([[sentence] for sentence in OTHER]), "valid string"),
-        (answer_with(OTHER[:4]), "at least 5 items"),
-        (answer_with([*OTHER, "More."]), "at most 5 items"),
-        (answer_with([STORY[0].upper(), *OTHER[1:]]), "sentence 1 is copied"),
-        (answer_with([OTHER[1], *OTHER[1:]]), "a sentence is repeated"),
-        (answer_with([f"{sentence} again" for sentence in STORY]), "overlap .* above 0.7"),
-    ],
-)
-def test_twins(answer, problem):
-    step = all_steps([STORY], TwinOptions(columns=["twin"]))[1]
-    if problem is None:
-        assert step.read(read_answer(step.form, answer)) == OTHER
-        return
-    with pytest.raises(AnswerError, match=problem):
-        step.read(read_answer(step.form, answer))
-
-
 SECTIONS = [
     ["Ada lost the ring again."],
     ["She cried all day."],
@@ -170,29 +142,61 @@ SECTIONS = [
 ]
 
 
+def sections(**changes):
+    """An answer with sections, which may be in any order."""
+    named = {f"section_{n}": section for n, section in enumerate(SECTIONS, start=1)} | changes
+    return json.dumps(dict(reversed(named.items())))
+
+
+def step_of(recipe="stories", **options):
+    """The question about the twin of a story, or about the distractor of a synopsis."""
+    windows = [STORY] if recipe == "stories" else [[sentence] for sentence in STORY]
+    return all_steps(windows, TwinOptions(recipe, **options))[-4 if recipe == "stories" else 0]
+
+
+TWIN = step_of()
+SYNOPSIS = step_of("synopses")
+
+
 @pytest.mark.parametrize(
-    ("changes", "least", "problem"),
+    ("step", "answer", "result"),
     [
-        ({}, 0.5, None),
-        ({}, 0.9, "below 0.9"),
-        ({"section_2": [STORY[1].upper()]}, 0.5, "section_2 is a copy"),
-        ({"section_3": []}, 0.5, "section_3: .* at least 1 item"),
-        ({"section_3": ["A fox found her."] * 2}, 0.5, None),
-        ({"section_3": ["A fox found her."] * 3}, 0.5, "section_3: .* at most 2 items"),
-        ({"section_6": ["More."]}, 0.5, "with the properties section_1, section_2"),
+        (TWIN, answer_with([f"  {sentence}\n" for sentence in OTHER]), OTHER),
+        # With other text, also the end of reasoning, a draft in which does not count.
+        (
+            TWIN,
+            f"Try: {answer_with(['A draft.'] * 5)} no:</think>\n{answer_with(OTHER)} So {{}}.",
+            OTHER,
+        ),
+        (SYNOPSIS, sections(), SECTIONS),
+        (
+            SYNOPSIS,
+            sections(section_3=["A fox found her."] * 2),
+            [*SECTIONS[:2], ["A fox found her."] * 2, *SECTIONS[3:]],
+        ),
+        (TWIN, answer_with(OTHER)[:-10], "no JSON object"),
+        (TWIN, '{"sentences": "one text"}', "valid list"),
+        (TWIN, answer_with([*OTHER[:4], " "]), "sentence 4 is empty"),
+        (TWIN, answer_with([*OTHER[:4], "\ud83d"]), "lone surrogate|valid string"),
+        (TWIN, answer_with([[sentence] for sentence in OTHER]), "valid string"),
+        (TWIN, answer_with(OTHER[:4]), "at least 5 items"),
+        (TWIN, answer_with([*OTHER, "More."]), "at most 5 items"),
+        (TWIN, answer_with([STORY[0].upper(), *OTHER[1:]]), "sentence 1 is copied"),
+        (TWIN, answer_with([OTHER[1], *OTHER[1:]]), "a sentence is repeated"),
+        (TWIN, answer_with([f"{each} again" for each in STORY]), "overlap .* above 0.7"),
+        (step_of("synopses", distractor_overlap=0.9), sections(), "below 0.9"),
+        (SYNOPSIS, sections(section_2=[STORY[1].upper()]), "section_2 is a copy"),
+        (SYNOPSIS, sections(section_3=[]), "section_3: .* at least 1 item"),
+        (SYNOPSIS, sections(section_3=["A."] * 3), "section_3: .* at most 2 items"),
+        (SYNOPSIS, sections(section_6=["More."]), "with the properties section_1, section_2"),
     ],
 )
-def test_sections(changes, least, problem):
-    options = TwinOptions("synopses", distractor_overlap=least)
-    (step,) = all_steps([[sentence] for sentence in STORY], options)
-    named = {f"section_{n}": section for n, section in enumerate(SECTIONS, start=1)} | changes
-    # In any order.
-    answer = json.dumps(dict(reversed(named.items())))
-    if problem is None:
-        assert step.read(read_answer(step.form, answer)) == list(named.values())
-    else:
-        with pytest.raises(AnswerError, match=problem):
-            step.read(read_answer(step.form, answer))
+def test_answers(step, answer, result):
+    if isinstance(result, list):
+        assert step.read(read_answer(step.form, answer)) == result
+        return
+    with pytest.raises(AnswerError, match=result):
+        step.read(read_answer(step.form, answer))
 
 
 def test_overlap_is_the_dice_coefficient_of_distinct_words():
