@@ -18,4 +18,3 @@ from narrative_twins.data.loading import load_turning_points as load_turning_poi
 from narrative_twins.data.loading import load_window_twins as load_window_twins
 from narrative_twins.data.rows import RowError as RowError
 from narrative_twins.data.rows import check_twins_row as check_twins_row
-from narrative_twins.data.sources import PUBLISHED as PUBLISHED

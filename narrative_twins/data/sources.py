@@ -32,14 +32,6 @@ JUDGED_CORPORA = ("stories", "everyday", "prose")
 CORPORA = ("stories", "synopses", "everyday", "prose")
 """The names of all corpora of the package, each a folder of Parquet files next to this module."""
 
-PUBLISHED: dict[str, str | None] = {
-    "igorsterner/rocstory-narrative-twins": None,
-    "igorsterner/rocstory-salience": None,
-    "igorsterner/rocstory-summaries": None,
-    "igorsterner/wikipedia-narrative-twins": None,
-}
-"""Published data sets on the Hub, with the default revision of each; None is `main`."""
-
 NARRATIVE_TWINS = """
 @misc{sterner-narrative-twins,
     title={Contrastive Learning with Narrative Twins for Modeling Story Salience},
@@ -88,7 +80,7 @@ def source_files(
     Args:
         source: see `load_story_twins`. Without configurations, the files of a folder or data set on
             the Hub are those that `datasets.load_dataset` would find.
-        revision, token: for the Hub; the default revision is that in `PUBLISHED`, or `main`.
+        revision, token: for the Hub; the default revision is `main`.
         name: the configuration of a folder or of a data set on the Hub; default the one that its
             card says.
         cache_dir: folder for the rows of a `Dataset`, which are written to a file; default the
@@ -99,7 +91,6 @@ def source_files(
         ValueError: the format of a file is unknown, there is no such configuration, or an option
             does not apply.
     """
-
     hub = name, revision, token
     if isinstance(source, (str, os.PathLike)):
         source = path = _local(source)
@@ -115,17 +106,16 @@ def source_files(
         raise ValueError(f"{option} does not apply to {type(source).__name__} {str(source)[:200]}")
     by_split: SplitFiles = {}
     for split, rows in (source if isinstance(source, Mapping) else {"train": source}).items():
-        files = by_split[str(split)] = (
-            [_written(rows, cache_dir)] if isinstance(rows, Dataset) else []
-        )
-        names = [rows] if isinstance(rows, (str, os.PathLike)) else () if files else rows
-        for path in map(_local, names):
-            on_hub = (
-                _hub_files(path, *hub).values() if path.startswith("hf://") else [_matching(path)]
-            )
-            files += sum(on_hub, [])
+        if isinstance(rows, Dataset):
+            by_split[str(split)] = [_written(rows, cache_dir)]
+            continue
+        files: list[str] = []
+        for path in map(_local, [rows] if isinstance(rows, (str, os.PathLike)) else rows):
+            is_on_hub = path.startswith("hf://")
+            files += sum(_hub_files(path, *hub).values(), []) if is_on_hub else _matching(path)
         if not files:
             raise ValueError("no files; give at least one for each split")
+        by_split[str(split)] = files
     return by_split
 
 
@@ -206,13 +196,12 @@ def _hub_files(
     if match is None and (not HUB_ID.fullmatch(path) or is_data_file(path)):
         problem = "is not a local path, and not a Hub id (user/name); check the name"
         raise FileNotFoundError(f"{path!r} {problem}")
-    repo_id, inside = (match["id"], match["inside"]) if match else (path, None)
-    of_path = match and match["revision"]
-    used = revision or (of_path and unquote(of_path)) or PUBLISHED.get(repo_id)
+    repo_id, tag, inside = match.group("id", "revision", "inside") if match else (path, None, None)
+    revision = revision or (tag and unquote(tag))
 
     def download(*patterns: str) -> Path:
         folder = snapshot_download(
-            repo_id, repo_type="dataset", revision=used, allow_patterns=[*patterns], token=token
+            repo_id, repo_type="dataset", revision=revision, allow_patterns=[*patterns], token=token
         )
         return Path(folder)
 

@@ -24,6 +24,7 @@ _SYNOPSIS_SENTENCE = re.compile(r"\[STR_SENT\](.*?)\[END_SENT\]", re.DOTALL)
 # Names of actors in round brackets, and footnote marks like "[2]"; words like "[him]" belong to the
 # sentence.
 _ASIDE = re.compile(r"\([^()]*\)|\[[^\[\]]*\d\]")
+_ROUND = re.compile(r"\([^()]*\)")
 # Spaces before punctuation, except if a word follows as in ".45".
 _LOOSE = re.compile(r"\s+(?=[,.;:!?](?!\w))")
 
@@ -120,10 +121,7 @@ def _read_synopses(rows: Rows) -> Iterator[Entry]:
 
 
 def _clean(sentence: str) -> str:
-    sentence, before = unicodedata.normalize("NFKC", sentence), ""
-    # Repeated, since brackets may be nested.
-    while sentence != before:
-        sentence, before = _ASIDE.sub("", sentence), sentence
+    sentence = _without(_ASIDE, unicodedata.normalize("NFKC", sentence))
     return _LOOSE.sub("", " ".join(sentence.split()))
 
 
@@ -131,20 +129,19 @@ def _as_released(sentence: str) -> str:
     """A sentence as the code released with the paper cleans it: without text in round brackets,
     also unclosed ones, with single spaces. One that this leaves empty keeps its text, since a
     sentence without text can't be scored."""
-    kept, depth = "", 0
-    for char in sentence:
-        if char == "(":
-            depth += 1
-        elif char == ")":
-            depth = max(depth - 1, 0)
-        elif depth == 0:
-            kept += char
+    kept = _without(_ROUND, sentence).partition("(")[0].replace(")", "")
     return unicodedata.normalize("NFKC", " ".join((kept if kept.strip() else sentence).split()))
 
 
+def _without(pattern: re.Pattern[str], text: str) -> str:
+    """A text without what the pattern matches, also nested."""
+    while (shorter := pattern.sub("", text)) != text:
+        text = shorter
+    return text
+
+
 def _read_roc_stories(rows: Rows) -> Iterator[Entry]:
-    for where, row in rows:
-        yield where, None, read_roc_story(row)
+    return ((where, None, read_roc_story(row)) for where, row in rows)
 
 
 TABLES: dict[tuple[str, ...], Callable[[Rows], Iterator[Entry]]] = {

@@ -10,7 +10,7 @@ import pytest
 from data.conftest import write
 from datasets import Dataset, DatasetDict, IterableDataset, load_dataset
 
-from narrative_twins.data import PUBLISHED, RowError, load_story_salience, load_story_twins
+from narrative_twins.data import RowError, load_story_salience, load_story_twins
 from narrative_twins.data.sources import source_files
 from narrative_twins.hub.cards import card_of_rows
 from narrative_twins.hub.facts import DatasetFacts
@@ -208,12 +208,11 @@ def test_data_of_the_hub_and_then_offline(folder, hub, monkeypatch):
         files(f"{path}/none/*.json")
 
 
-def test_revisions_and_tokens_of_the_hub(folder, hub, monkeypatch):
-    hub.put("datasets", "somebody/pinned", folder, branch="v1")
-    monkeypatch.setitem(PUBLISHED, "somebody/pinned", "v1")
-    for name, token in (("somebody/pinned", "wrong"), ("somebody/other", None)):
+def test_revisions_and_tokens_of_the_hub(folder, hub):
+    hub.put("datasets", "somebody/tagged", folder, branch="v1")
+    for name, token in (("somebody/tagged", "wrong"), ("somebody/other", None)):
         with pytest.raises(FileNotFoundError, match=f"'{name}' .* can't be found on the Hub"):
             source_files(name, token=token)
-    assert len(source_files("somebody/pinned")["train"]) == 1
+    assert len(source_files("somebody/tagged", "v1")["train"]) == 1
     with pytest.raises(Exception, match="Revision"):
-        source_files("somebody/pinned", "v2")
+        source_files("somebody/tagged", "v2")
