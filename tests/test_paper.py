@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache, partial
+from functools import cache
 from math import log2
 from pathlib import Path
 from statistics import mean, pstdev
@@ -16,7 +16,7 @@ from transformers.utils import logging as transformers_logging
 
 from narrative_twins import evaluate
 from narrative_twins.data import loading
-from narrative_twins.evaluation import comparison, scorers, significance
+from narrative_twins.evaluation import comparison, metrics, scorers
 
 from support.chat_server import Model, serving
 from support.examples import EXAMPLES, run
@@ -337,8 +337,7 @@ def test_all_films_of_a_folder_are_evaluated(work):
 @pytest.mark.slow
 def test_smoke_fills_every_cell(work, monkeypatch):
     """With most of the plan of the paper, and short stories and films."""
-    for name in ("bootstrap_interval", "paired_permutation_test"):
-        monkeypatch.setattr(comparison, name, partial(getattr(significance, name), resamples=50))
+    monkeypatch.setattr(metrics, "RESAMPLES", 50)
     monkeypatch.setattr(scorers, "RANDOM_DRAWS", 2)
     # What takes long and is tested elsewhere.
     monkeypatch.setattr(comparison.Comparison, "plot", lambda *arguments: None)

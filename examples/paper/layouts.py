@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from narrative_twins.evaluation.comparison import Comparison
-from narrative_twins.evaluation.measure import PARTIAL, PEOPLE, metrics_of
+from narrative_twins.evaluation.comparison import PARTIAL, PEOPLE, Comparison, metrics_of
 from narrative_twins.evaluation.metrics import METRICS
 from narrative_twins.evaluation.tables import Cell, Table, figure, figure_and_spread
 

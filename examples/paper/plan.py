@@ -16,7 +16,7 @@ import yaml
 from narrative_twins import OPERATIONS
 from narrative_twins.baselines.scorers import BASELINES
 from narrative_twins.data.sources import CORPORA
-from narrative_twins.evaluation.measure import PEOPLE
+from narrative_twins.evaluation.comparison import PEOPLE
 from narrative_twins.evaluation.metrics import METRICS
 from narrative_twins.prompting.styles import STYLES
 

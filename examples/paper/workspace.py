@@ -4,7 +4,7 @@ missing."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,10 @@ from plan import Plan, Run, TableRow, shown
 
 from narrative_twins import OPERATIONS, evaluate
 from narrative_twins.data.sources import CORPORA
-from narrative_twins.evaluation.comparison import Comparison
+from narrative_twins.evaluation.comparison import COLUMNS, PEOPLE, Comparison
 from narrative_twins.evaluation.labelled import DataSummary, LabelledStories
-from narrative_twins.evaluation.measure import COLUMNS, PEOPLE, measure_people
 from narrative_twins.evaluation.metrics import label_entropy, mean
+from narrative_twins.evaluation.run import measure_people
 from narrative_twins.evaluation.scorers import saved_runs
 from narrative_twins.prompting.styles import STYLES
 
@@ -67,7 +67,6 @@ class Workspace:
         labelled: the same, loaded.
         smoke: whether this is a smoke test.
         loading: options of `StoryEncoder.from_pretrained`.
-        report: is called with a line on each step.
     """
 
     plan: Plan
@@ -77,7 +76,6 @@ class Workspace:
     labelled: Mapping[str, LabelledStories]
     smoke: bool = False
     loading: Mapping[str, Any] = field(default_factory=dict)
-    report: Callable[[str], None] = print
 
     def folders(self, name: str) -> dict[int, Path]:
         """The folders of the seeds of a run that are trained."""
@@ -176,5 +174,5 @@ class Workspace:
             baselines=list(of["baseline"]),
             results=files,
             loading=self.loading,
-            report=self.report,
+            progress=not self.smoke,
         )

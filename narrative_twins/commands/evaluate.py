@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
-from rich.console import Console
 
 from narrative_twins.commands.asking import request_options, samples_option
 from narrative_twins.commands.options import (
@@ -21,7 +20,6 @@ from narrative_twins.commands.options import (
     option_group,
     quiet_option,
     scoring_options,
-    shows_progress,
     watch,
 )
 from narrative_twins.prompting.chat import Server
@@ -76,8 +74,8 @@ _LANGUAGE_MODEL: dict[str, dict[str, Any]] = {
 @command(
     "Compare encoders, with each operation, and baselines with human labels: Spearman and AUC, or"
     " AUC of turning points, with intervals and tests. DATA is stories with labels: files, folders,"
-    " Hub ids, or `stories` and `synopses` of the package. Scores are saved in --out; a second run"
-    " computes only what is missing.",
+    " Hub ids, or `stories` and `synopses` of the package. Scores of encoders are saved in --out,"
+    " and not computed again.",
     extra="train",
 )
 @click.argument("data", nargs=-1, metavar="DATA...")
@@ -147,8 +145,6 @@ def evaluate(
 
     logging.disable_progress_bar()
     datasets.disable_progress_bars()
-    shown = shows_progress(quiet)
-    console = Console(stderr=True)
     with on_interrupt(f"scores so far are in {out}; the same command continues" if out else ""):
         comparison = evaluate(
             dict(encoders) or None,
@@ -162,7 +158,6 @@ def evaluate(
             else (),
             baselines=[] if baselines == ["none"] else baselines,
             progress=watch(quiet),
-            report=console.print if shown else lambda message: None,
             **options,
             **scoring,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias, get_args
 
-from narrative_twins.evaluation.metrics import METRICS, Mean, mean, turning_point_auc
+from narrative_twins.evaluation.metrics import METRICS, Mean, auc, mean
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.sentences import Span
 
@@ -72,8 +72,8 @@ def agreement_with_turning_points(
 def turning_point_areas(
     scores: Sequence[float], windows: Sequence[Span], points: Sequence[int], rule: Rule = "numbered"
 ) -> list[float]:
-    """AUC of each turning point of a story in its window, nan if it is left out; see
-    `agreement_with_turning_points`, which has the arguments and errors."""
+    """AUC of each turning point of a story among the sentences of its window, nan if it is left out
+    or alone there; see `agreement_with_turning_points`, which has the arguments and errors."""
     if rule == "numbered":
         if len(windows) != len(points):
             raise ValueError(
@@ -87,6 +87,6 @@ def turning_point_areas(
     else:
         raise ValueError(f"rule={rule!r}: choose {' or '.join(map(repr, get_args(Rule)))}")
     return [
-        turning_point_auc(scores, point, window)
-        for point, window in zip(points, ranked_in, strict=True)
+        auc(scores[lo:hi], [i == point for i in range(lo, hi)])
+        for point, (lo, hi) in zip(points, ranked_in, strict=True)
     ]

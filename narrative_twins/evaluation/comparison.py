@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from narrative_twins.evaluation.labelled import DataSummary
-from narrative_twins.evaluation.measure import LINE, PARTIAL, PEOPLE, by_story, metrics_of
-from narrative_twins.evaluation.metrics import METRICS
-from narrative_twins.evaluation.significance import (
+from narrative_twins.evaluation.metrics import (
+    METRICS,
     bootstrap_interval,
     mean_of_means,
     paired_permutation_test,
@@ -37,6 +36,18 @@ from narrative_twins.plots.style import save_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LINE = ["data", "scorer", "operation"]
+"""The columns that say what a line of a table is: the operation is empty for baselines."""
+COLUMNS = [*LINE, "run", "metric", "story", "point", "value"]
+"""The columns of the long table. `story` is an index, or -1 for a value over all stories; `point`
+is the number of a turning point, from 1, or 0 for other labels; `value` is nan if it is undefined
+or left out."""
+PEOPLE = ("people, second group", "people, one of them")
+"""The scorers of human agreement: a second group of annotators against the first, and each
+annotator against the mean of the others."""
+PARTIAL = "partial"
+"""The metric of the partial Spearman correlation given position and length."""
+
 ALPHA = 0.05
 """The level of significance."""
 _NOTES = (
@@ -53,9 +64,29 @@ _GIVEN = (
 )
 
 
+def metrics_of(turning_points: bool) -> tuple[str, ...]:
+    """The keys of the metrics, the main metric first, of turning points or of other labels."""
+    return ("auc", PARTIAL) if turning_points else (*METRICS, PARTIAL)
+
+
 def line_name(scorer: str, operation: str) -> str:
     """The name of a line of a table: `SCORER OPERATION`, or the baseline."""
     return f"{scorer} {operation}".strip()
+
+
+def long_table(
+    data: str, scorer: str, operation: str, run: str, values: Mapping[str, NDArray[np.float64]]
+) -> pd.DataFrame:
+    """The rows of a run, story by story, and in a story by turning point, from an array for each
+    metric, of shape (stories, turning points), or (stories, 1) for other labels."""
+    frames = []
+    for metric, array in values.items():
+        stories, points = array.shape
+        story = np.repeat(np.arange(stories) - (metric == PARTIAL), points)
+        point = np.tile(np.arange(points) + (points > 1), stories)
+        cells = (data, scorer, operation, run, metric, story, point, array.ravel())
+        frames.append(pd.DataFrame(dict(zip(COLUMNS, cells, strict=True))))
+    return pd.concat(frames, ignore_index=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +94,8 @@ class Comparison:
     """The result of `evaluate`.
 
     Attributes:
-        values: the long table, with the columns `evaluation.measure.COLUMNS`: a row for each value
-            of a metric of each story and run.
+        values: the long table, with the columns `COLUMNS`: a row for each value of a metric of each
+            story and run.
         summaries: of each set of labelled stories.
         against: the name of the line that all others are tested against, if any.
         notes: what to know about the figures of a set of stories: its name, and for example how
@@ -77,63 +108,62 @@ class Comparison:
     notes: Sequence[tuple[str, str]] = ()
 
     @cached_property
+    def _arrays(self) -> dict[tuple[str, ...], NDArray[np.float64]]:
+        """By line, metric and run the values, shape (stories, turning points)."""
+        groups = self.values.groupby([*LINE, "metric", "run"], sort=False)
+        return {
+            key: rows["value"].to_numpy(np.float64).reshape(-1, rows["point"].nunique())
+            for key, rows in groups
+        }
+
+    @cached_property
     def runs(self) -> pd.DataFrame:
         """The `value` of each metric in each run: its mean over stories; of turning points the mean
         of their means."""
-        return _group_by(
-            self.values,
-            [*LINE, "metric", "run"],
-            lambda rows: {"value": float(mean_of_means(by_story(rows)))},
-        )
+        rows = [(*key, float(mean_of_means(array))) for key, array in self._arrays.items()]
+        return pd.DataFrame(rows, columns=[*LINE, "metric", "run", "value"])
 
     @cached_property
     def means(self) -> pd.DataFrame:
         """The `mean` of each metric over runs, with the `name` of the line; the standard deviation
         `sd` over n - 1, nan of one run; the median `run`, its 95 % bootstrap interval over stories,
         `low` and `high`, and how many of its stories or turning points are `counted`."""
+        rows = []
+        for key, values in self.runs.groupby([*LINE, "metric"], sort=False)["value"]:
+            _, scorer, operation, metric = key
+            array = self._medians[key]
+            limits = (math.nan, math.nan) if metric == PARTIAL else bootstrap_interval(array)
+            figures = values.mean(), values.std(), self._median_runs[key[:3]], *limits
+            counted = int((~np.isnan(array)).sum())
+            rows.append((*key, line_name(scorer, operation), *figures, counted))
+        columns = [*LINE, "metric", "name", "mean", "sd", "run", "low", "high", "counted"]
+        return pd.DataFrame(rows, columns=columns)
 
-        def summarize(rows: pd.DataFrame) -> dict[str, Any]:
-            data, scorer, operation, metric = rows[[*LINE, "metric"]].iloc[0]
-            array = self._medians[data, scorer, operation, metric]
-            interval = (math.nan, math.nan) if metric == PARTIAL else bootstrap_interval(array)
-            return {
-                "name": line_name(scorer, operation),
-                "mean": float(np.mean(rows["value"])),
-                "sd": float(np.std(rows["value"], ddof=1)) if len(rows) > 1 else math.nan,
-                "run": self._median_runs[data, scorer, operation],
-                "low": interval[0],
-                "high": interval[1],
-                "counted": int((~np.isnan(array)).sum()),
-            }
-
-        return _group_by(self.runs, [*LINE, "metric"], summarize)
-
-    def tests(self, others: Mapping[tuple[str, str], str]) -> dict[tuple[str, str, str], float]:
-        """The p-values of differences between lines, by two-tailed paired permutation tests over
-        stories of the median runs.
-
-        Args:
-            others: by data and metric the name of the line that all others are tested against.
-
-        Returns:
-            The p-values by data, name of the line and metric.
-        """
+    def tests(self, data: str, metric: str, other: str) -> dict[str, float]:
+        """The p-values of the differences in a metric of all lines to the line `other`, by name, by
+        two-tailed paired permutation tests over stories of the median runs."""
         values = {
-            (data, line_name(scorer, operation), metric): mean_of_means(array[:, None, :])
-            for (data, scorer, operation, metric), array in self._medians.items()
-            if (data, metric) in others
+            line_name(scorer, operation): mean_of_means(array[:, None, :])
+            for (of, scorer, operation, key), array in self._medians.items()
+            if (of, key) == (data, metric)
         }
         return {
-            (data, name, metric): paired_permutation_test(array, values[data, other, metric])
-            for (data, name, metric), array in values.items()
-            if (other := others[data, metric]) != name
+            name: paired_permutation_test(array, values[other])
+            for name, array in values.items()
+            if name != other
         }
 
     @cached_property
     def p_values(self) -> dict[tuple[str, str, str], float]:
-        """The p-values of all lines against the line `against`, as in `tests`; empty without it."""
-        pairs = {(data, metric) for data, _, _, metric in self._medians if metric != PARTIAL}
-        return {} if self.against is None else self.tests(dict.fromkeys(pairs, self.against))
+        """The p-values of all lines against the line `against`, by data, name of the line and
+        metric; empty without it."""
+        pairs = {(data, metric) for data, *_, metric in self._medians if metric != PARTIAL}
+        return {
+            (data, name, metric): p
+            for data, metric in pairs
+            if self.against is not None
+            for name, p in self.tests(data, metric, self.against).items()
+        }
 
     def best(self, data: str, metric: str) -> set[str]:
         """The names of the lines that are best by a metric: the highest mean, and all that do not
@@ -141,8 +171,8 @@ class Comparison:
         means = self.means[(self.means["data"] == data) & (self.means["metric"] == metric)]
         means = means[means["mean"].notna() & ~means["scorer"].isin(PEOPLE)]
         ranked = list(means.sort_values("mean", ascending=False, kind="stable")["name"])
-        p_values = self.tests({(data, metric): ranked[0]}) if ranked else {}
-        return {name for name in ranked if p_values.get((data, name, metric), 1.0) >= ALPHA}
+        p_values = self.tests(data, metric, ranked[0]) if ranked else {}
+        return {name for name in ranked if p_values.get(name, 1.0) >= ALPHA}
 
     def line(self, data: str, name: str) -> pd.DataFrame:
         """The means of a line with a name, such as `default summarization` or `trail`, by metric; a
@@ -156,14 +186,16 @@ class Comparison:
     def by_point(self, data: str, scorer: str, operation: str) -> list[float]:
         """The mean AUC of each turning point, over stories and runs, of a line; empty for other
         labels."""
-        line = (self.values[LINE] == [data, scorer, operation]).all(axis=1)
-        runs = self.values[line & (self.values["point"] > 0)].groupby("run", sort=False)
         # A column for each turning point, by which the mean of means is taken of one.
-        means = [mean_of_means(by_story(rows).T[:, :, None]) for _, rows in runs]
+        means = [
+            mean_of_means(array.T[:, :, None])
+            for key, array in self._arrays.items()
+            if key[:3] == (data, scorer, operation) and array.shape[1] > 1
+        ]
         return np.mean(means, axis=0).tolist() if means else []
 
     @cached_property
-    def _median_runs(self) -> dict[Any, str]:
+    def _median_runs(self) -> dict[tuple[str, ...], str]:
         """By line the run whose main metric is the median; of an even number of runs the lower of
         the two in the middle."""
         names = {}
@@ -174,14 +206,10 @@ class Comparison:
         return names
 
     @cached_property
-    def _medians(self) -> dict[Any, NDArray[np.float64]]:
-        """By line and metric the values of the median run, shape (stories, turning points)."""
-        groups = self.values.groupby([*LINE, "metric", "run"], sort=False)
-        return {
-            (*line, metric): by_story(rows)
-            for (*line, metric, run), rows in groups
-            if self._median_runs[tuple(line)] == run
-        }
+    def _medians(self) -> dict[tuple[str, ...], NDArray[np.float64]]:
+        """By line and metric the values of the median run."""
+        arrays = self._arrays.items()
+        return {key[:4]: array for key, array in arrays if self._median_runs[key[:3]] == key[4]}
 
     def json(self) -> dict[str, Any]:
         """All figures and the values of all stories as JSON data; None for what is undefined."""
@@ -197,8 +225,7 @@ class Comparison:
         return defined
 
     def _line_json(self, data: str, scorer: str, operation: str) -> dict[str, Any]:
-        name = line_name(scorer, operation)
-        points = self.by_point(data, scorer, operation)
+        name, points = line_name(scorer, operation), self.by_point(data, scorer, operation)
         metrics: dict[str, Any] = {}
         for metric, row in self.line(data, name).iterrows():
             is_mean = metric != PARTIAL
@@ -211,14 +238,12 @@ class Comparison:
                 "turning_points": points if is_mean and points else None,
             }
         runs: dict[str, dict[str, Any]] = {}
-        arrays: dict[str, dict[str, Any]] = {}
-        values = self.values[(self.values[LINE] == [data, scorer, operation]).all(axis=1)]
-        for (run, metric), rows in values.groupby(["run", "metric"], sort=False):
-            array = by_story(rows)
-            runs.setdefault(run, {"run": run})[metric] = float(mean_of_means(array))
-            if metric != PARTIAL:
-                array = array if points else array[:, 0]
-                arrays.setdefault(run, {})[metric] = array.tolist()
+        for (*line, metric, run), array in self._arrays.items():
+            if line == [data, scorer, operation]:
+                entry = runs.setdefault(run, {"run": run, "values": {}})
+                entry[metric] = float(mean_of_means(array))
+                if metric != PARTIAL:
+                    entry["values"][metric] = (array if points else array[:, 0]).tolist()
         return {
             "data": data,
             "name": name,
@@ -226,7 +251,7 @@ class Comparison:
             "operation": operation or None,
             "median_run": self._median_runs[data, scorer, operation],
             "metrics": metrics,
-            "runs": [{**figures, "values": arrays[run]} for run, figures in runs.items()],
+            "runs": list(runs.values()),
         }
 
     def tables(self) -> list[Table]:
@@ -286,14 +311,3 @@ class Comparison:
         if path is not None:
             save_figure(figure, path)
         return figure
-
-
-def _group_by(
-    table: pd.DataFrame, keys: list[str], summarize: Callable[[pd.DataFrame], dict[str, Any]]
-) -> pd.DataFrame:
-    """A row for each group of rows, in the order of the first of each."""
-    rows = [
-        dict(zip(keys, key, strict=True)) | summarize(rows)
-        for key, rows in table.groupby(keys, sort=False)
-    ]
-    return pd.DataFrame(rows, columns=None if rows else [*keys, "name", "value", "mean", "sd"])

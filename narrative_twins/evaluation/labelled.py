@@ -5,21 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from narrative_twins.data.exports import salience_records
 from narrative_twins.data.labels import story_salience
-from narrative_twins.data.loading import load_story_salience, load_turning_points, load_window_twins
-from narrative_twins.data.records import read_records
-from narrative_twins.data.rows import STORY_NAMES, Cleaning, find_column, is_nested
+from narrative_twins.data.rows import (
+    STORY_NAMES,
+    Cleaning,
+    Row,
+    find_column,
+    is_nested,
+    turning_points,
+    window_twins,
+)
 from narrative_twins.data.sources import CORPORA, DataSource, corpus_files, source_files
 from narrative_twins.evaluation.metrics import label_entropy, mean
 from narrative_twins.stories.story import Story
-from narrative_twins.writing import digest
 
-_CONTENT = (*STORY_NAMES, "sentences", "text", "data")
-"""Columns with the text of a story; `data` is of Label Studio."""
+_WINDOWS = 5
+"""The windows of a synopsis, one for each turning point."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +58,6 @@ class LabelledStories:
             if name != "name" and values is not None
         }
         return replace(self, **lists)
-
-    @property
-    def digest(self) -> str:
-        """A digest of the stories and their windows, by which saved scores are recognized."""
-        return digest([[story.sentences, story.windows] for story in self.stories])[:12]
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def _rows(
     split: str | None,
     stories: Mapping[str, Sequence[str]] | None = None,
     cleaning: Cleaning = "full",
-) -> list[Mapping[str, Any]]:
+) -> list[Row]:
     """The rows of a source. If they have no sentences, these are taken from `stories` by the ids,
     and rows with other ids are left out."""
     is_corpus = isinstance(source, str) and source in CORPORA and not Path(source).exists()
@@ -196,22 +196,24 @@ def _rows(
     if split is None:
         split = next(name for name in ("test", "validation", *files) if name in files)
     paths = [path for name in files if split in ("all", name) for path in files[name]]
-    first = next(iter(read_records(paths[0])), None)
-    row = first.row if first else {}
-    if stories is not None and find_column(row, *_CONTENT) is None:
-        return [
-            {"id": id_, **story_salience({**row, "story": stories[id_]}, where)}
-            for path in paths
-            for where, id_, row in read_records(path)
-            if id_ in stories
-        ]
+    records = [record for path in paths for record in salience_records(path)]
     # The columns of the first row tell the kind of data.
-    load: Any = load_story_salience
-    if is_nested(find_column(row, *STORY_NAMES)):
-        load = load_window_twins
-    elif find_column(row, "turning_points") is not None:
-        load = partial(load_turning_points, cleaning=cleaning)
-    return list(load({"data": paths})["data"])
+    first = records[0].row if records else {}
+    if stories is not None and find_column(first, *STORY_NAMES, "sentences", "text") is None:
+        records = [
+            record._replace(row={**record.row, "story": stories[record.id]})
+            for record in records
+            if record.id in stories
+        ]
+
+    def normalize(row: Mapping[str, Any], where: str) -> Row:
+        if is_nested(find_column(first, *STORY_NAMES)):
+            return window_twins(row, where, _WINDOWS)
+        if first.get("turning_points") is not None:
+            return turning_points(row, where, _WINDOWS, cleaning)
+        return story_salience(row, where)
+
+    return [{"id": id_, **normalize(row, where)} for where, id_, row in records]
 
 
 def _labels(row: Mapping[str, Any], name: str) -> list[float]:

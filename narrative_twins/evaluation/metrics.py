@@ -1,21 +1,24 @@
 """Metrics of agreement between scores and human labels: Spearman and AUC within a story, AUC of a
-turning point.
+turning point; and their means over stories, with bootstrap intervals and paired permutation tests.
 
 A metric is nan if it is undefined (constant scores or labels, a single sentence, no or only
-relevant sentences); `mean` skips and counts nan.
+relevant sentences); means skip nan.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
+from scipy.stats import DegenerateDataWarning, bootstrap, permutation_test, rankdata
 
-from narrative_twins.data.rows import vote_counts as vote_counts  # noqa: F401
+RESAMPLES = 10_000
+"""Random permutations of a test, as in the paper, and samples of a bootstrap."""
+_BATCH = 500_000  # numbers held at once
 
 
 class Mean(NamedTuple):
@@ -52,13 +55,6 @@ def auc(scores: ArrayLike, relevant: ArrayLike) -> float:
     # The Mann-Whitney U statistic, as a share of all pairs of a positive and a negative.
     wins = rankdata(x)[is_positive].sum() - positives * (positives + 1) / 2
     return float(wins / (positives * negatives))
-
-
-def turning_point_auc(scores: ArrayLike, point: int, window: tuple[int, int]) -> float:
-    """AUC of a story's turning point, the index of a sentence, among the sentences of a window, a
-    half-open range; nan if it is not in the window, or alone there."""
-    lo, hi = window
-    return auc(np.asarray(scores, float)[lo:hi], np.arange(lo, hi) == point)
 
 
 def partial_spearman(
@@ -170,3 +166,79 @@ METRICS = {
     for metric in (Metric("spearman", "Spearman", spearman), Metric("auc", "AUC", auc, chance=0.5))
 }
 """Registry of the metrics that operations are evaluated with, by key."""
+
+
+def mean_of_means(table: ArrayLike) -> NDArray[np.float64]:
+    """The mean over the columns of their means over stories, without nan: for example over the
+    turning points. Columns without any number are skipped; nan if there is none. Takes shape `(...,
+    stories, columns)`, returns `(...)`.
+    """
+    values = np.asarray(table, np.float64)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Mean of empty slice", RuntimeWarning)
+        return np.asarray(np.nanmean(np.nanmean(values, axis=-2), axis=-1))
+
+
+def bootstrap_interval(values: ArrayLike) -> tuple[float, float]:
+    """The 95 % percentile bootstrap interval over stories of `mean_of_means`.
+
+    Args:
+        values: one number per story, shape `(stories,)`, or several, shape `(stories, columns)`;
+            nan if undefined. Stories without any defined value are left out.
+
+    Returns:
+        The lower and the upper limit; nan for fewer than two stories.
+    """
+    table = np.asarray(values, np.float64)
+    table = table.reshape(len(table), -1)
+    table = table[~np.isnan(table).all(axis=1)]
+    if len(table) < 2:
+        return float("nan"), float("nan")
+    with warnings.catch_warnings():
+        # If all stories are alike the limits are equal.
+        warnings.simplefilter("ignore", DegenerateDataWarning)
+        interval = bootstrap(
+            (np.arange(len(table)),),
+            lambda sample, axis: mean_of_means(table[sample]),
+            vectorized=True,
+            method="percentile",
+            n_resamples=RESAMPLES,
+            batch=max(1, _BATCH // table.size),
+            rng=np.random.default_rng(0),
+        ).confidence_interval
+    return float(interval.low), float(interval.high)
+
+
+def paired_permutation_test(a: ArrayLike, b: ArrayLike) -> float:
+    """The p-value of a two-tailed paired permutation test for the mean difference of two scorers
+    over stories: in each permutation, the values of a random half of the stories are exchanged. If
+    there are no more possible exchanges than `RESAMPLES`, all of them are enumerated and the
+    p-value is exact.
+
+    Args:
+        a, b: a value of each story by each scorer, in the same order. Stories with nan in either
+            are left out.
+
+    Returns:
+        The p-value; 1.0 if all values are equal, nan if no story is left.
+
+    Raises:
+        ValueError: there are different numbers of values.
+    """
+    differences = np.subtract(*np.array([a, b], np.float64))
+    differences = differences[~np.isnan(differences)]
+    if not differences.size:
+        return float("nan")
+    if len(differences) == 1 or not differences.any():
+        return 1.0
+    # Exchanging the two values of a story changes the sign of their difference.
+    result = permutation_test(
+        (differences,),
+        lambda sample, axis: sample.mean(axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=RESAMPLES,
+        batch=max(1, _BATCH // differences.size),
+        rng=np.random.default_rng(0),
+    )
+    return float(result.pvalue)

@@ -1,34 +1,36 @@
 """`evaluate`: reads labelled stories, scores them, measures agreement and compares encoders,
-operations and baselines."""
+operations and baselines; the rows of people are how well annotators agree with each other."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from narrative_twins.baselines.scorers import BASELINES, EmbeddingBaseline
 from narrative_twins.data.sources import DataSource
-from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.evaluation.agreement import Rule
-from narrative_twins.evaluation.comparison import Comparison
+from narrative_twins.evaluation.agreement import Rule, turning_point_areas
+from narrative_twins.evaluation.comparison import PARTIAL, PEOPLE, Comparison, long_table
 from narrative_twins.evaluation.labelled import DataSummary, LabelledStories, load_labelled
-from narrative_twins.evaluation.measure import measure, measure_people
+from narrative_twins.evaluation.metrics import METRICS, mean, partial_spearman
 from narrative_twins.evaluation.scorers import (
     PromptedScorer,
     Scorer,
     Scores,
-    baseline_runs,
+    baseline_scorers,
     encoder_runs,
     saved_runs,
 )
 from narrative_twins.salience.options import ScoringOptions
-from narrative_twins.writing import atomic_write, file_name
+from narrative_twins.writing import atomic_write, file_name, for_terminal
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +51,6 @@ def evaluate(
     rule: Rule = "numbered",
     sentence_encoder: Any = None,
     loading: Mapping[str, Any] | None = None,
-    report: Callable[[str], None] = lambda message: None,
     **options: Any,
 ) -> Comparison:
     """Compare encoders, each with all operations, and baselines with human labels.
@@ -62,7 +63,7 @@ def evaluate(
             required.
         out: a folder for the result: `results.json` with the values of all stories, `table.md`,
             `table.tex`, a plot `DATA.svg` of each set of stories, and in `scores` the scores of
-            each run, which are not computed again.
+            encoders, which are not computed again.
         baselines: names of registered baselines; default all. `()` for none.
         results: names with files of results of other scorers, see
             `scorers.saved_runs`.
@@ -73,7 +74,6 @@ def evaluate(
         rule: for turning points, see `agreement_with_turning_points`.
         sentence_encoder: for baselines that compare sentences; default the default encoder.
         loading: options of `StoryEncoder.from_pretrained`.
-        report: is called with a line on each step.
         options: options of `score_stories`, see `ScoringOptions`.
 
     Raises:
@@ -96,28 +96,34 @@ def evaluate(
     sets = _read(data, split, second)
     ScoringOptions(**options)  # an invalid one is refused now
     folder = None if out is None else Path(out)
-    saved: dict[str, Any] = {"folder": folder and folder / "scores"}
     loading, progress = loading or {}, options.get("progress", False)
-    scoring = {**saved, "loading": loading, **options}
-    scorers = [
-        *(_scorer(n, encoder_runs, name=n, encoders=e, **scoring) for n, e in _named(encoders)),
-        *(_scorer(n, saved_runs, files=_as_list(f)) for n, f in (results or {}).items()),
-        *(_scorer(each.name, each.scores, progress=progress) for each in _as_list(prompted)),
-        *_baselines(baselines, sentence_encoder, loading, **saved, progress=progress),
+    scoring = {"folder": folder and folder / "scores", "loading": loading, **options}
+    scorers: list[tuple[str, Scorer]] = [
+        *((n, partial(encoder_runs, name=n, encoders=e, **scoring)) for n, e in _named(encoders)),
+        *((n, partial(saved_runs, files=_as_list(f))) for n, f in (results or {}).items()),
+        *((each.name, partial(each.scores, progress=progress)) for each in _as_list(prompted)),
+        *baseline_scorers(baselines, sentence_encoder, loading, progress),
     ]
     if not scorers and not any(True for stories in sets for _ in measure_people(stories)):
         raise ValueError("there is nothing to compare; give an encoder, a baseline or results")
-    _check_names("scorer", scorers)
-    _check_names("data set", sets)
+    _check_names("scorer", [name for name, _ in scorers])
+    _check_names("data set", [stories.name for stories in sets])
     values: list[pd.DataFrame] = []
     notes: list[tuple[str, str]] = []
     for stories in sets:
         values += measure_people(stories)
-        for scorer in scorers:
-            report(f"{stories.name}: {scorer.name}")
-            runs = list(scorer.scores(stories))
-            values += measure(stories, scorer.name, scorer.has_operations, runs, rule)
-            notes += _notes(stories, scorer.name, runs)
+        for name, score in scorers:
+            if progress:
+                print(for_terminal(f"{stories.name}: {name}"), file=sys.stderr)
+            runs = list(score(stories))
+            values += measure(stories, name, runs, rule)
+            if truncated := max(run.truncated for run in runs):
+                note = (
+                    f"{name}: {truncated} of {len(stories)} stories do not fit its context of"
+                    f" {runs[0].context_tokens} tokens; each window is read with as much of its"
+                    " story as fits."
+                )
+                notes.append((stories.name, note))
     summaries = [DataSummary.of(stories, rule) for stories in sets]
     comparison = Comparison(pd.concat(values, ignore_index=True), summaries, against, notes)
     if against is not None:
@@ -141,46 +147,11 @@ def _read(data: Any, split: str | None, second: DataSource | None) -> list[Label
     ]
 
 
-def _scorer(label: str, scores: Callable[..., Iterable[Scores]], **options: Any) -> Scorer:
-    return Scorer(label, partial(scores, **options))
-
-
 def _named(encoders: Encoders) -> list[tuple[str, list[Any]]]:
     """Names and the runs of each."""
     if isinstance(encoders, Mapping):
         return [(str(name), _as_list(runs)) for name, runs in encoders.items()]
     return [(encoder_name(encoder), [encoder]) for encoder in _as_list(encoders)]
-
-
-def _baselines(
-    names: str | Iterable[str] | None, encoder: Any, loading: Mapping[str, Any], **options: Any
-) -> Iterator[Scorer]:
-    if names is not None and not isinstance(names, str):
-        names = list(names)
-    baselines = [] if names == [] else BASELINES.resolve(names)
-    embeds = any(isinstance(baseline, EmbeddingBaseline) for baseline in baselines)
-    if embeds and not hasattr(encoder, "encode"):
-        # Loaded once for all baselines, with its own pooling and context.
-        shared = {name: value for name, value in loading.items() if name in ("device", "dtype")}
-        encoder = StoryEncoder.from_pretrained(encoder, **shared)
-    for name in (baseline.name for baseline in baselines):
-        yield Scorer(name, partial(baseline_runs, name=name, encoder=encoder, **options), False)
-
-
-def _check_names(kind: str, items: Sequence[Any]) -> None:
-    names = [item.name for item in items]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"more than one {kind} has the name {twice[0]!r}; rename one of them")
-
-
-def _notes(stories: LabelledStories, scorer: str, runs: Sequence[Scores]) -> list[tuple[str, str]]:
-    """How many stories did not fit the context of an encoder, if any."""
-    truncated = max(run.truncated for run in runs)
-    note = (
-        f"{scorer}: {truncated} of {len(stories)} stories do not fit its context of"
-        f" {runs[0].context_tokens} tokens; each window is read with as much of its story as fits."
-    )
-    return [(stories.name, note)] if truncated else []
 
 
 def encoder_name(encoder: Any) -> str:
@@ -191,6 +162,86 @@ def encoder_name(encoder: Any) -> str:
     parts = Path(str(getattr(getattr(encoder, "model", None), "name_or_path", encoder))).parts
     named = [part for part in parts if part != "final" and not part.startswith("checkpoint-")]
     return (named or parts)[-1]
+
+
+def _check_names(kind: str, names: Sequence[str]) -> None:
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"more than one {kind} has the name {twice[0]!r}; rename one of them")
+
+
+def measure(
+    data: LabelledStories, scorer: str, runs: Sequence[Scores], rule: Rule = "numbered"
+) -> Iterator[pd.DataFrame]:
+    """The long tables of the runs of a scorer, for each of its operations."""
+    names = [scores.run for scores in runs]
+    for operation in runs[0].values:
+        for i, scores in enumerate(runs):
+            # An encoder that is named twice has two runs.
+            earlier = names[:i].count(scores.run)
+            run = f"{scores.run} ({earlier + 1})" if earlier else scores.run
+            values = _metrics(data, scores.values[operation], rule)
+            yield long_table(data.name, scorer, operation, run, values)
+
+
+def measure_people(data: LabelledStories) -> Iterator[pd.DataFrame]:
+    """The long tables of human agreement that can be computed: the ceiling of what scores can
+    reach."""
+    if data.second is not None:
+        values = _metrics(data, data.second)
+        # As in the figures of the paper, both metrics are over the same stories.
+        values["auc"][np.isnan(values["spearman"])] = math.nan
+        yield long_table(data.name, PEOPLE[0], "", "second group", values)
+    annotations = [np.array(labels or (), np.float64) for labels in data.annotations or ()]
+    if any(len(labels) > 1 for labels in annotations):
+        values = {
+            key: _column(_with_others(labels, metric.function) for labels in annotations)
+            for key, metric in METRICS.items()
+        }
+        values[PARTIAL] = _column([math.nan])
+        yield long_table(data.name, PEOPLE[1], "", "annotators", values)
+
+
+def _with_others(labels: NDArray[np.float64], metric: Any) -> float:
+    """A metric of each annotator against the mean of the others, averaged over annotators."""
+    if len(labels) < 2:
+        return math.nan
+    others = (np.delete(labels, i, axis=0).mean(axis=0) for i in range(len(labels)))
+    return mean(map(metric, labels, others)).value
+
+
+def _column(values: Iterable[float]) -> NDArray[np.float64]:
+    return np.array(list(values), np.float64)[:, None]
+
+
+def _metrics(
+    data: LabelledStories, scores: Sequence[Sequence[float] | None], rule: Rule = "numbered"
+) -> dict[str, NDArray[np.float64]]:
+    """The metrics of one run. Stories without scores are undefined."""
+    values: dict[str, NDArray[np.float64]] = {}
+    if data.points is not None:
+        areas = [
+            [math.nan] * len(points)
+            if row is None
+            else turning_point_areas(row, story.windows, points, rule)
+            for story, row, points in zip(data.stories, scores, data.points, strict=True)
+        ]
+        values["auc"] = np.array(areas)
+    else:
+        for key, metric in METRICS.items():
+            values[key] = _column(
+                math.nan if row is None else metric.function(row, labels)
+                for row, labels in zip(scores, data.labels, strict=True)
+            )
+    # Spearman given position and length (in words), with ranks within windows.
+    groups = [
+        (row[lo:hi], labels[lo:hi], (range(lo, hi), lengths[lo:hi]))
+        for story, row, labels in zip(data.stories, scores, data.labels, strict=True)
+        if row is not None
+        for lengths in [[len(sentence.split()) for sentence in story.sentences]]
+        for lo, hi in story.windows
+    ]
+    columns = zip(*groups, strict=True) if groups else ([], [], [])
+    return values | {PARTIAL: _column([partial_spearman(*columns)])}
 
 
 def _as_list(values: Any) -> list[Any]:

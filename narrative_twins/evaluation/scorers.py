@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from narrative_twins.baselines.scorers import BASELINES, EmbeddingBaseline, baseline_scores
 from narrative_twins.encoder.loading import encoder_settings
@@ -33,8 +33,8 @@ class Scores(NamedTuple):
 
     Attributes:
         run: the name of the run, for example the folder of an encoder.
-        values: by operation or baseline, for each story one number per sentence, or None if it has
-            no scores.
+        values: by operation, which is empty for a baseline, for each story one number per sentence,
+            or None if it has no scores.
         truncated: the number of stories that did not fit the encoder's context.
         context_tokens: the context of the encoder, if there is one.
     """
@@ -45,13 +45,8 @@ class Scores(NamedTuple):
     context_tokens: int | None = None
 
 
-class Scorer(NamedTuple):
-    """A scorer: its name in tables, a function from labelled stories to the scores of each run, and
-    whether it has operations; a baseline is its only one."""
-
-    name: str
-    scores: Callable[[LabelledStories], Iterable[Scores]]
-    has_operations: bool = True
+Scorer: TypeAlias = Callable[[LabelledStories], Iterable[Scores]]
+"""A function from labelled stories to the scores of each run."""
 
 
 @dataclass(frozen=True)
@@ -110,30 +105,79 @@ def encoder_runs(
     """
     loading = loading or {}
     options = ScoringOptions(**{"on_truncation": "ignore", **scoring})
-    settings = {**options.settings(), "precision": str(loading.get("dtype", "auto"))}
     for encoder in encoders:
         run = "default" if encoder is None else None
         if not isinstance(encoder, StoryEncoder):
             encoder = StoryEncoder.from_pretrained(encoder, **loading)
-        run = run or str(encoder.model.name_or_path)
+        path = str(encoder.model.name_or_path)
+        settings = {
+            "stories": digest([[s.sentences, s.windows] for s in data.stories])[:12],
+            **options.settings(),
+            "precision": str(loading.get("dtype", "auto")),
+            **encoder_settings(path, encoder),
+            "pooling": encoder.pooling,
+        }
         score = partial(score_stories, encoder=encoder, options=options)
-        yield _scores(run, data, score, folder, name, settings | _settings_of(encoder))
+        rows = _results(data, name, score, folder, settings)
+        yield Scores(
+            run or path,
+            {key: [row["scores"][key] for row in rows] for key in rows[0]["scores"]},
+            truncated=sum(row["truncated"] for row in rows),
+            context_tokens=rows[0]["context_tokens"],
+        )
 
 
-def baseline_runs(
-    data: LabelledStories, name: str, encoder: Any, *, folder: Path | None, progress: Any
+def _results(
+    data: LabelledStories,
+    name: str,
+    score: Callable[[Sequence[Story]], Iterable[StorySalience]],
+    folder: Path | None,
+    settings: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """The results of the function `score` as JSON data. With a folder they are saved as JSON Lines
+    in a file that is named by `name` and a digest of the `settings` that they depend on: a complete
+    file is not computed again, and an interrupted run is resumed from its log."""
+    if folder is None:
+        return [result.json() for result in score(data.stories)]
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{file_name(f'{data.name}-{name}')}-{digest(settings)[:12]}.jsonl"
+    if path.exists():
+        return list(map(json.loads, complete_lines(str(path))))
+    with JsonlLog(path.with_suffix(".log"), settings) as log:
+        rows = list(log.rows)
+        for result in score(data.stories[len(rows) :]):
+            rows.append(result.json())
+            log.append(rows[-1])
+    log.complete(path)
+    return rows
+
+
+def baseline_scorers(
+    names: str | Iterable[str] | None, encoder: Any, loading: Mapping[str, Any], progress: Any
+) -> Iterator[tuple[str, Scorer]]:
+    """Registered baselines with their names, default all; those that embed share an encoder, which
+    is loaded once, with its own pooling and context."""
+    if names is not None and not isinstance(names, str):
+        names = list(names)
+    baselines = [] if names == [] else BASELINES.resolve(names)
+    embeds = any(isinstance(baseline, EmbeddingBaseline) for baseline in baselines)
+    if embeds and not hasattr(encoder, "encode"):
+        shared = {name: value for name, value in loading.items() if name in ("device", "dtype")}
+        encoder = StoryEncoder.from_pretrained(encoder, **shared)
+    for name in (baseline.name for baseline in baselines):
+        yield name, partial(_baseline_runs, name=name, encoder=encoder, progress=progress)
+
+
+def _baseline_runs(
+    data: LabelledStories, name: str, encoder: Any, progress: Any
 ) -> Iterator[Scores]:
-    """The scores by a registered baseline; `random` is drawn `RANDOM_DRAWS` times. Scores by an
-    `encoder` that is no `StoryEncoder` are not saved, since its exact version is not known."""
+    """The scores by a registered baseline; `random` is drawn `RANDOM_DRAWS` times."""
     draws = RANDOM_DRAWS if name == "random" else 1
-    is_saved = isinstance(BASELINES[name], EmbeddingBaseline) and isinstance(encoder, StoryEncoder)
-    options = {"baselines": name, "encoder": encoder, "progress": progress and draws == 1}
+    options: Any = {"encoder": encoder, "progress": progress and draws == 1}
     for draw in range(draws):
-        score = partial(baseline_scores, seed=draw, **options)
-        if is_saved:
-            yield _scores(name, data, score, folder, name, _settings_of(encoder))
-        else:
-            yield _scores(name if draws == 1 else f"draw {draw + 1}", data, score)
+        results = baseline_scores(data.stories, name, seed=draw, **options)
+        values = {"": [result.scores[name] for result in results]}
+        yield Scores(name if draws == 1 else f"draw {draw + 1}", values)
 
 
 def saved_runs(data: LabelledStories, files: Sequence[str | Path]) -> Iterator[Scores]:
@@ -161,43 +205,3 @@ def saved_runs(data: LabelledStories, files: Sequence[str | Path]) -> Iterator[S
         if not names:
             raise ValueError(f"{path} has scores for none of the stories of {data.name}")
         yield Scores(str(path), {name: [scores.get(name) for scores in rows] for name in names})
-
-
-def _scores(
-    run: str,
-    data: LabelledStories,
-    score: Callable[[Sequence[Story]], Iterable[StorySalience]],
-    folder: Path | None = None,
-    name: str = "",
-    settings: Mapping[str, Any] | None = None,
-) -> Scores:
-    """The scores of a run by the function `score`. With a folder they are saved as JSON Lines in a
-    file that is named by `name` and a digest of the `settings` that they depend on; a complete file
-    is not computed again, and an interrupted run is resumed from its log."""
-    rows: list[dict[str, Any]] = []
-    if folder is None:
-        rows += (result.json() for result in score(data.stories))
-    else:
-        settings = {"stories": data.digest, **(settings or {})}
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{file_name(f'{data.name}-{name}')}-{digest(settings)[:12]}.jsonl"
-        if path.exists():
-            rows += map(json.loads, complete_lines(str(path)))
-        else:
-            with JsonlLog(path.with_suffix(".log"), settings) as log:
-                rows += log.rows
-                for result in score(data.stories[len(rows) :]):
-                    rows.append(result.json())
-                    log.append(rows[-1])
-            log.complete(path)
-    return Scores(
-        run,
-        {operation: [row["scores"][operation] for row in rows] for operation in rows[0]["scores"]},
-        truncated=sum(row["truncated"] for row in rows),
-        context_tokens=rows[0]["context_tokens"],
-    )
-
-
-def _settings_of(encoder: StoryEncoder) -> dict[str, Any]:
-    """What the vectors of an encoder depend on, as JSON data."""
-    return {**encoder_settings(encoder.model.name_or_path, encoder), "pooling": encoder.pooling}

@@ -1,7 +1,9 @@
-"""Metrics: equal to scipy and scikit-learn if those are defined, else nan."""
+"""Metrics: equal to scipy and scikit-learn if those are defined, else nan. The permutation test
+against enumeration, intervals against a plain loop."""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -14,12 +16,13 @@ from sklearn.metrics import roc_auc_score
 
 from narrative_twins.evaluation.metrics import (
     auc,
+    bootstrap_interval,
     label_entropy,
     mean,
+    mean_of_means,
+    paired_permutation_test,
     partial_spearman,
     spearman,
-    turning_point_auc,
-    vote_counts,
 )
 
 numbers = st.one_of(st.integers(0, 3).map(float), st.floats(-1, 1))
@@ -48,21 +51,6 @@ def test_spearman_and_auc_equal_scipy_and_scikit_learn(pair):
         expected[1] = roc_auc_score(relevant, scores)
     found = [spearman(scores, counts), auc(scores, counts)]
     assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
-
-
-@given(st.integers(1, 20), st.data())
-def test_turning_point_auc_is_the_share_of_sentences_below(n, data):
-    scores = data.draw(st.lists(numbers, min_size=n, max_size=n))
-    lo = data.draw(st.integers(0, n - 1))
-    hi = data.draw(st.integers(lo + 1, n))
-    point = data.draw(st.integers(lo, hi - 1))
-    others = [scores[i] for i in range(lo, hi) if i != point]
-    value = turning_point_auc(scores, point, (lo, hi))
-    if not others:
-        assert math.isnan(value)
-    else:
-        wins = sum((scores[point] > other) + 0.5 * (scores[point] == other) for other in others)
-        assert value == pytest.approx(wins / len(others))
 
 
 def naive_partial(scores, labels, controls):
@@ -138,12 +126,6 @@ def test_mean_skips_and_counts_nan(values):
     assert str(mean([0.5, math.nan])) == "0.500 (1 of 2)"
 
 
-def test_vote_counts():
-    assert vote_counts([5, 4, 1, 1], 5) == vote_counts(["5", "4", "1", "1"], 5) == [2, 0, 0, 1, 1]
-    with pytest.raises(ValueError, match="choice 0 is not a sentence number from 1 to 5"):
-        vote_counts([0], 5)
-
-
 def test_wrong_shapes_and_numbers_are_errors():
     for labels in ([1, -1], [[1, 2]]):
         with pytest.raises(ValueError, match="one label of 0 or more per sentence"):
@@ -154,3 +136,87 @@ def test_wrong_shapes_and_numbers_are_errors():
         auc([1, np.nan], [0, 1])
     with pytest.raises(ValueError, match="shorter"):
         partial_spearman([[1, 2]] * 2, [[1, 2]] * 2, [[[3, 4]]])
+    with pytest.raises(ValueError, match="shape"):
+        paired_permutation_test([1, 2], [1, 2, 3])
+
+
+value = st.integers(-8, 8).map(lambda number: number / 8)
+undefined = st.just(math.nan)
+
+
+def enumerated(a, b):
+    """The exact p-value: of all exchanges of pairs, the share whose mean difference is as far from
+    0."""
+    pairs = [(x, y) for x, y in zip(a, b, strict=True) if not math.isnan(x) and not math.isnan(y)]
+    observed = abs(sum(x - y for x, y in pairs))
+    extreme = [
+        abs(sum(sign * (x - y) for sign, (x, y) in zip(signs, pairs, strict=True))) >= observed
+        for signs in itertools.product((1, -1), repeat=len(pairs))
+    ]
+    return sum(extreme) / len(extreme)
+
+
+@given(st.lists(st.tuples(value | undefined, value | undefined), min_size=1, max_size=8))
+def test_p_equals_enumeration_of_all_exchanges(pairs):
+    a, b = zip(*pairs, strict=True)
+    found = paired_permutation_test(a, b)
+    if all(math.isnan(x) or math.isnan(y) for x, y in pairs):
+        assert math.isnan(found)
+    else:
+        assert found == pytest.approx(enumerated(a, b))
+
+
+def test_random_permutations_come_near_the_enumerated_p():
+    random = np.random.default_rng(0)
+    a = random.normal(size=15)
+    b = a + random.normal(0.3, 0.6, size=15)
+    exact = enumerated(a, b)
+    # Four standard errors of a share among 10,000.
+    error = 4 * math.sqrt(exact * (1 - exact) / 10_000)
+    assert paired_permutation_test(a, b) == pytest.approx(exact, abs=error) and 0.01 < exact < 0.5
+    assert paired_permutation_test(a, b) == paired_permutation_test(b, a)
+
+
+def test_a_large_difference_is_significant_and_none_is_not():
+    a = np.linspace(0, 1, 200)
+    assert paired_permutation_test(a + 0.1, a) < 0.001
+    assert paired_permutation_test(a, a) == 1.0
+
+
+tables = st.integers(1, 3).flatmap(
+    lambda columns: st.lists(
+        st.lists(value | undefined, min_size=columns, max_size=columns), min_size=1, max_size=8
+    )
+)
+
+
+@given(tables)
+def test_mean_of_means_equals_a_loop(table):
+    columns = [[x for x in column if not math.isnan(x)] for column in zip(*table, strict=True)]
+    means = [sum(column) / len(column) for column in columns if column]
+    expected = sum(means) / len(means) if means else math.nan
+    assert float(mean_of_means(table)) == pytest.approx(expected, nan_ok=True)
+    stacked = mean_of_means(np.stack([table, table]))
+    assert stacked.shape == (2,) and stacked[1] == pytest.approx(expected, nan_ok=True)
+
+
+def test_interval_equals_a_loop_over_samples():
+    random = np.random.default_rng(3)
+    table = random.normal(size=(40, 5))
+    table[random.random(size=table.shape) < 0.3] = np.nan
+    low, high = bootstrap_interval(table)
+    samples = table[random.integers(0, 40, (4_000, 40))]
+    means = mean_of_means(samples)
+    expected = np.quantile(means, [0.025, 0.975])
+    assert (low, high) == pytest.approx(tuple(expected), abs=0.02)
+    assert low < float(mean_of_means(table)) < high
+
+
+def test_interval_of_equal_values_is_that_value():
+    assert bootstrap_interval([0.5] * 3) == pytest.approx((0.5, 0.5))
+
+
+def test_interval_needs_two_stories_with_a_value():
+    assert all(map(math.isnan, bootstrap_interval([0.5])))
+    assert all(map(math.isnan, bootstrap_interval([0.5, math.nan])))
+    assert bootstrap_interval([0.5, math.nan, 0.25]) == (0.25, 0.5)
