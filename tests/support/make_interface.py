@@ -25,7 +25,10 @@ from narrative_twins.commands.cli import command_line
 from narrative_twins.data import load_story_twins, load_window_twins
 
 FILE = Path(__file__).parent.parent / "interface.json"
-MODULES = "baselines books corpora data encoder evaluation hub metrics pipeline salience show training".split()
+MODULES = (
+    "baselines books corpora data encoder evaluation hub metrics pipeline salience show"
+    " training".split()
+)
 
 
 def names() -> dict[str, list[str]]:
