@@ -1,14 +1,18 @@
-"""Splitting of raw text into sentences: the default splitter and its rules for direct speech, and
-headings, which are not sentences of the story."""
+"""Splitting of raw text into sentences: the default splitter, and headings, which are not sentences
+of the story. `narrative_twins.stories.speech` has the rules for direct speech."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import syntok.segmenter
+from syntok.segmenter import segment
+from syntok.tokenizer import Tokenizer
+
+from narrative_twins.stories.speech import MAX_CUE, NO_NAME, REACH, is_cue, is_tag
 
 Span: TypeAlias = tuple[int, int]
 """A half-open range of characters, or of sentences."""
@@ -19,55 +23,69 @@ Splitter: TypeAlias = SplitName | SplitFunction
 are all scored."""
 
 _BLANK_LINES = re.compile(r"\r?\n(?:[^\S\n]*\n)+")
-# syntok knows these abbreviations, but not in capitals, as names are in screenplays and headlines.
-_TITLE_IN_CAPITALS = re.compile(r"\b(?:MRS?|MS|DR|PROF|REV|CAPT|COL|GEN|LT|SGT)\.$")
-_CLOSING = re.compile(r"\s?”+")
 # Ends of Chinese and Japanese sentences, which no space follows. A quotation that ends there may be
 # part of a longer sentence, so only another quotation ends it.
 _IDEOGRAPHIC_END = re.compile(r"[。！？]+(?:(?![。！？”’」』）…，、])(?=\S)|[”」』]+(?=[“「『]))")
+_TOKENIZER = Tokenizer(replace_not_contraction=False)
 
 
 def split_sentences(text: str) -> list[str]:
     """The default splitter: `syntok`, with rules for the direct speech of stories.
 
-    - A sentence is never split after a semicolon, nor after a title in capitals, as in `MRS.
-      BENNET`.
+    - A sentence is never split after a semicolon, nor after a title, as in `Lt. Brook`.
     - Speech and the clause that says who spoke are one sentence: `"Stop!" I cried.`, `"Who's
       there?" Mr. Bennet asked.` A longer speech is split into sentences. See `is_tag`.
-    - The name of a character in a screenplay, such as `MARTA (V.O.)`, is one sentence with what
-      comes after it.
-    - `“...”`, `„...“`, `»...«`, `«...»` and `« ... »` are quotations, and an ellipsis may be one
-      character.
+    - Closing marks, emphasis (`*`, `_`, tags) and marks of notes (`[3]`) belong to the sentence
+      before them, also after spaces as in tokenized text: `" Not me ! " said Otto .`
+    - Speech may be cut off by a dash, and an ellipsis may have spaces: `“But I—” He left.`
+    - The name of a character in a play, `RUNA.` or `MARTA (V.O.)`, is one sentence with what comes
+      after it. See `is_cue`.
+    - `“...”`, `„...“`, `»...«`, `«...»` and `« ... »` are quotations.
+    - A text without capital letters is split at its full stops.
     - Chinese and Japanese sentences end at 。！？ without a space.
 
     It needs no model and no network and takes linear time. docs/scoring.md compares it with
     alternatives.
     """
     marked = in_english_marks(text)
+    edges = [0, *(edge for blank in _BLANK_LINES.finditer(text) for edge in blank.span())]
+    paragraphs = list(zip(edges[::2], [*edges[1::2], len(text)], strict=True))
+    # The name of a character may be a paragraph of its own, again and again.
+    names = Counter(text[lo:hi].strip() for lo, hi in paragraphs if hi - lo <= MAX_CUE)
+    names = Counter({name: count for name, count in names.items() if is_cue(name)})
     spans: list[Span] = []
-    for paragraph in syntok.segmenter.analyze(marked):
-        for number, tokens in enumerate(paragraph):
-            start, end = tokens[0].offset, tokens[-1].offset + len(tokens[-1].value)
-            if number:
-                before, stop = spans[-1]
-                # syntok leaves a closing mark after a space, as in French, to the next sentence.
-                if closing := _CLOSING.match(marked, stop, end):
-                    stop = closing.end()
-                    start = max(start, stop)
-                # It splits after a semicolon if a capital letter follows.
-                said = text[max(before, stop - 10) : stop]
-                if (
-                    said.endswith(";")
-                    or is_cue(text[before:stop])
-                    or _TITLE_IN_CAPITALS.search(said)
-                    or is_tag(said, text[stop : stop + REACH])
-                ):
-                    stop = end
-                spans[-1] = (before, stop)
-                start = max(start, stop)
-            if text[start:end].strip():
-                spans.append((start, end))
-    return [sentence for start, end in spans for sentence in _ideographic(text[start:end].strip())]
+    is_name = False
+    for lo, hi in paragraphs:
+        for start, stop in _sentences(marked[lo:hi]):
+            start = spans.pop()[0] if is_name else lo + start
+            sentence = text[start : lo + stop].strip()
+            is_name = names[sentence] > 1 or (is_name and is_cue(sentence))
+            spans.append((start, lo + stop))
+    return [
+        piece for start, end in spans for piece in _ideographic(text[start:end].strip()) if piece
+    ]
+
+
+def _sentences(paragraph: str) -> Iterator[Span]:
+    """The spans of the sentences of a paragraph, in which marks are as `in_english_marks` has
+    them."""
+    starts = {tokens[0].offset for tokens in segment(_TOKENIZER.tokenize(paragraph)) if tokens}
+    starts.update(end.end() for end in _SURE_END.finditer(paragraph))
+    begin = line = 0
+    for start in (*sorted(starts)[1:], len(paragraph)):
+        while paragraph[start - 1 : start] == HIDDEN:
+            start -= 1
+        sentence = paragraph[begin:start].strip()
+        if start < len(paragraph) and sentence:
+            is_led = paragraph[line] in "—–―"  # by the dash of speech
+            is_first = not paragraph[line:begin].strip()
+            after = paragraph[start : start + REACH]
+            if (is_first and is_cue(sentence)) or is_tag(sentence[-10:], after, is_led):
+                continue
+        if start > begin:
+            yield begin, start
+        line = paragraph.rfind("\n", begin, start) + 1 or line
+        begin = start
 
 
 def _ideographic(sentence: str) -> Iterator[str]:
@@ -131,132 +149,95 @@ def is_blank(text: str) -> bool:
     return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
 
 
-# Direct speech: which marks open and close a quotation, and whether a clause says who spoke.
+# Marks, written as `syntok` expects them.
 
+HIDDEN = "\u200b"
+"""The character that replaces what belongs to the next word, such as an opening `*`; a space for
+syntok."""
 # A mark that opens a quotation if none is open, with the marks that close it. In English “ opens
 # too, and in German it closes; in French « opens, and in German books it closes.
 _CLOSED_BY = {"„": "“”", "«": "»", "»": "«", "‹": "›", "›": "‹"}
-_MARKS = re.compile("[„“”«»‹›]|\n[ \t\r]*\n")
-# An ellipsis after a word or a quotation; one before a word continues a sentence.
-_ELLIPSIS = re.compile(r"(?<=[\w!?\"'’”»«“])…")
+_MARKS = re.compile(r"[„“”«»‹›\"]|``|''|(?<!\S)'(?!\S)|(?<=[.,!?…])'(?!\S)|\n[ \t\r]*\n")
+_GAP = r"(?:[^\S\n]|[\u2060\ufeff])"
+_NOTE = (
+    r"\[(?:\d{1,3}|[a-z*†‡]|(?i:(?:foot)?note|citation)\b[^\]\n]{0,20})\]|[¹²³⁰-⁹]+|[†‡]|"
+    r"<sup\b[^<>]{0,100}>[^<>]{0,20}</sup>|(?<=[a-z][.!?])\d{1,2}(?=\s+[\"“]?[A-Z])"
+)
+# The end of a sentence: its mark, perhaps with spaces, or the dash of speech that is cut off; and
+# what closes after it. Not ".45".
+_END = re.compile(
+    rf"(?P<mark>(?:{_GAP}?[—–-]{{1,3}})?(?:{_GAP}{{0,4}}[.!?…])++|{_GAP}?(?:[—–]|--?)(?=[”’\"'*_]|{_GAP}[”’](?!\S)))"
+    rf"(?P<closing>(?:[\"'”’*_~]|{_GAP}[”’](?!\S)|</\w{{1,10}}>|{_NOTE})*)"
+    r"(?=\s|$|[—–(])"
+)
+_OPENING = re.compile(
+    r"(?<![\w*_~>.!?…])[*_~]{1,3}(?=[\w\"“'‘(¿¡—])|<(?!sup\b)[A-Za-z][^<>\n]{0,100}>|"
+    r"(?<!\S)(?:\.{2,4}|…)(?=\w)"
+)
+# Not "(he left.) and", nor a bracket that is a sentence of its own.
+_BRACKETS = re.compile(
+    r"(?<=[\w,”\"’] )\([^()\n]{0,300}[a-z]{2}[.!?…][\"'”’]?\)(?=\s+[\"“‘'(]?[A-ZÀ-ÖØ-Þ]|\s*$)"
+)
+_TITLES = """Abp Adj Adm Ald Amb Asst Atty Bp Br Brig Capt Cdr Chas Cmdr Col Cmdt Cpl Cpt Dep Det Dr
+    Dra Ens Esq Fr Frl Ft Gen Geo Gov Hon Hr Insp Jas Lieut Lt Maj Messrs Mgr Mlle Mme Mmes Mons Mr
+    Mrs Ms Msgr Mt Pfc Pres Prof Pte Pvt Rep Rev Rt Sec Sen Sgt Sig Ste Supt Thos Wm""".split()
+_TITLE = rf"(?<!\w)({'|'.join([*_TITLES, *map(str.upper, _TITLES)])})\."
+_BIG = "A-ZÀ-ÖØ-Þ"
+_NEXT = r"\s+(?=[\"“‘']*"
+# Where a sentence begins in a text without capitals.
+_SMALL_START = re.compile(r"(?<!\.[. ]\.)(?<!\.\.)(?<=[.!?])\s+[\"“‘'(*_]?[^\W\d_]")
+# Where syntok expects more: "so did I. She", "got a B. Then", "plan A. Otto knew", "the U.S. They",
+# "his cap. Tom"; not "by J. Smith", nor "by I. J. Low".
+_SURE_END = re.compile(
+    rf"(?<![\w'’-])(?!(?:by|of)\b)[a-z]+,?\sI\.[\"”’]?{_NEXT}[{_BIG}\"“](?!\.))|"
+    rf"(?<![\w'’-])(?!(?:and|as|by|for|from|named|of|to|with)\b)(?:an?\s[A-Z]|[a-z]{{3,}}\s[A-ESXZ])"
+    rf"\.[\"”’]?{_NEXT}[{_BIG}][\w’']*\s+[a-z])|"
+    rf"(?:(?<=[A-Za-z][a-z])(?<!\bvs)(?<!\bSt)|(?<=[a-z]\s[A-Z])|(?<=\.[A-Za-z]))\.[\"”’]?"
+    rf"{_NEXT}(?:{'|'.join(NO_NAME)})\b(?!\.))|"
+    rf"\bSt\.{_NEXT}(?:He|She|It|They|We|The)\b)|\b(?:art|cap|figs?|lit|vie)\.{_NEXT}[{_BIG}][a-zà-ÿ])|(?<=\w)\.[\"”’]{_NEXT}[{_BIG}])"
+)
 
 
 def in_english_marks(text: str) -> str:
-    """The text, of the same length, with quotation marks of other languages as “ and ”, and an
-    ellipsis that may end a sentence as a question mark: the marks after which `syntok` splits
-    correctly."""
-    chars, closing = list(text), ""
+    """The text, of the same length, with the marks after which `syntok` splits correctly: quotation
+    marks of other languages as “ and ”, the end of a sentence without spaces or emphasis in it,
+    other ends than a full stop as a question mark. A semicolon is a comma, and the point of a title
+    `·`."""
+    chars, closing, is_open = list(text), "", {'"': False, "'": False}
     for match in _MARKS.finditer(text):
-        mark = match.group()
+        mark, at = match.group(), match.start()
+        before, after = text[at - 1 : at].strip(), text[match.end() : match.end() + 1].strip()
         if mark in closing:
-            chars[match.start()], closing = "”", ""
+            chars[at], closing = "”", ""
         elif mark in _CLOSED_BY:
             # A second mark of the same kind opens a quotation within the quotation, or a new
             # paragraph of speech.
-            chars[match.start()], closing = "“", _CLOSED_BY[mark]
+            chars[at], closing = "“", _CLOSED_BY[mark]
+        elif mark in ("``", "''"):
+            chars[at : match.end()] = "“" + HIDDEN if mark == "``" else "” "
+        elif mark in is_open:
+            if not before and not after:  # detached: it closes if one is open
+                last = text[max(0, at - 3) : at].rstrip()[-1:]
+                if mark == "'" and not is_open[mark] and last not in '"“.,:;!?—-':
+                    continue  # "the boys ' hats"
+                chars[at] = "”" if is_open[mark] else "“"
+            is_open[mark] = not is_open[mark] if bool(before) == bool(after) else not before
         elif mark not in "“”":
-            closing = ""  # a quotation ends with its paragraph
-    return _ELLIPSIS.sub("?", "".join(chars))
+            closing, is_open = "", dict.fromkeys(is_open, False)  # they end with the paragraph
+    marked = "".join(chars)
+    if is_small := text.islower():
+        marked = _SMALL_START.sub(lambda match: match[0][:-1] + match[0][-1].upper()[:1], marked)
+    marked = _OPENING.sub(lambda match: HIDDEN * len(match[0]), marked)
+    marked = _END.sub(_plain_end, marked)
+    marked = _BRACKETS.sub(lambda match: f"{HIDDEN}{match[0][1:-1]} ", marked)
+    marked = re.sub(_TITLE, r"\1·", marked, flags=re.IGNORECASE if is_small else 0)
+    return marked.replace(";", ",")
 
 
-# Verbs of speech without their endings; `snapp?` is for "snaps" and "snapped".
-_REGULAR = """add admitt? agre announc answer argu ask assur bark beg?g? bellow bragg? call chant
-    chid chirp command comment complain conced conclud confess continu coo correct counter croak
-    crow declar demand drawl echo enquir exclaim explain gasp groan growl grumbl grunt hiss holler
-    inquir insist interject interrupt intone? jok moan mumbl murmur mutter nagg? object observ offer
-    order persist plead promis prompt protest quer question quipp? remark remind repeat report
-    retort roar scoff scold scream shout shriek sigh snapp? sneer sobb? squeak squeal stammer
-    stutter suggest teas urg wail warn whimper whin whisper wonder yell"""
-_SPEECH = (
-    r"(?:(?:"
-    + "|".join(_REGULAR.split())
-    + r")(?:e?d|e?s)|said|says?|cried|cries|replied|replies|queried|told|tells|"
-    r"thinks|thought|swore|(?:began|begins|went on|goes on)(?=\W*[.,!?…])|wants? to know|wanted to"
-    r" know)"
-)
-# "Tom ordered a beer", "Tom said nothing", "Tom called for help" are not tags: what may follow the
-# verb is limited.
-_MODIFIER = (
-    r"(?:\w+ly|again|aloud|back|out|at|in|into|from|to|with|without|as|after|over|through|across|behind|beside|between|"
-    r"under|when|while|before|and|but|himself|herself|themselves|myself)\b(?!\s+it\b)"
-)
-_ENDS = r"(?=\s*(?:[.,;:!?…—–]|-\s|$))"
-# Only of these verbs an object may follow: "Tom asked her.", "Tom asked the old man, who ..."; not
-# "asked her to go".
-_ASKED = (
-    r"(?:asked|asks|told|tells|warned|warns|begged|begs|urged|urges|reminded|reminds|assured"
-    r"|assures)"
-)
-_NOUNS = r"(?:the|a|an|my|his|their)(?:\s+(?!(?:to|about|for|if)\b)[\w'’-]+){1,3}?"
-_OBJECT = rf"\s+(?:me|us|him|her|them|you|{_NOUNS}|[A-Z][\w'’-]+){_ENDS}"
-_ADVERBS = r"(?:\s+(?:\w+ly|then|also|just|only|even|almost|at last|had))*"
-
-# Words with a capital letter that begin a sentence rather than name a speaker.
-_NO_NAME = """A After All Also Although An And Another As At Because Before Both But By Each Even
-    Every Everybody Everyone Everything Finally For From He Her Here His How However I If In It Its
-    Just Later Many Maybe Most My Neither Next No Nobody None Nothing Now Of On Once One Only Or
-    Other Others Our People Perhaps Quickly She Since Slowly So Some Somebody Someone Something Soon
-    Still Suddenly That The Their Then There These They This Those Though Three Through To Two Under
-    Until We What When Where Which While Who Why With Without Yet You Your"""
-_WORD = r"[A-ZÀ-ÖØ-Þ][\w'’-]*\.?"
-_NAME = (
-    rf"(?!(?:{'|'.join(_NO_NAME.split())})\b){_WORD}"
-    rf"(?:\s+(?:{_WORD}|of|the|de|van|von|and)){{0,5}}?"
-)
-
-_TAG = re.compile(
-    rf"(?:{_NAME}|I){_ADVERBS}\s+(?:{_ASKED}{_OBJECT}|{_SPEECH}(?:{_ENDS}|\s+{_MODIFIER}))"
-)
-# "He said." alone is not a sentence, so it belongs to the speech before it whatever ends that.
-_BARE_TAG = re.compile(
-    rf"(?:I|He|She|They|We|{_NAME}|(?:The|My|His|Her)(?:\s+[\w'’-]+){{1,3}}?)\s+"
-    rf"(?:said|says|asked|asks|replied|replies)(?:\s+\w+ly)?\s*[.!?…]"
-)
-# "Stop!" Tom shouted: "Come!" and "Stop!" Tom shouted, "Come!": the clause belongs to the speech
-# that follows.
-_INTRODUCES = re.compile(r"[^.!?…]{0,80}(?::|[,—–-]\s*[\"“‘'«»„][A-ZÀ-ÖØ-Þ])")
-_SPEECH_END = re.compile(r"([.!?…]+)\s?[\"'’”“»«›‹]+$")
-# A hyphen at the beginning of a line is a bullet.
-_SMALL_LETTER = re.compile(r"(?:[^\S\n]*-\s|\s*)[,;:—– ]*([^\W\d_])")
-
-REACH = 200
-"""Characters after speech that are read to recognize who spoke."""
-
-
-def is_tag(speech: str, after: str) -> bool:
-    """Whether `after`, the text after a possible end of a sentence, says who spoke the words in
-    `speech`, and so belongs to the same sentence: `"Stop!"` + `I cried.`, `"Who's there?"` + `Mr.
-    Bennet asked.`
-
-    A clause with a capital letter is a tag only if the speech ends in a quotation mark after `!`,
-    `?` or an ellipsis, and the clause has a name or "I", a verb of speech, and nothing after it
-    that makes it a statement of its own. So `"Stop!"` + `The dog ran.` and `"Stop!"` + `Tom called
-    the dog.` are two sentences.
-    """
-    # A small letter continues the sentence; in Russian, Spanish or Polish after a dash: `— Кто
-    # там?` + `— спросил он.`
-    letter = _SMALL_LETTER.match(after)
-    if letter and letter.group(1).islower():
-        return True
-    end, after = _SPEECH_END.search(speech[-10:]), after.lstrip()
-    if end is None or _INTRODUCES.match(after):
-        return False
-    if end.group(1) != "." and _TAG.match(after):
-        return True
-    bare = _BARE_TAG.match(after)
-    return bare is not None and not after[bare.end() :].lstrip()[:1].islower()
-
-
-# "MARTA (V.O.)", the name of a character in a screenplay and how the voice is heard.
-_CUE = re.compile(
-    r"[^\n(]{1,60} \((?:V\.? ?O|O\.? ?S|O\.? ?C|CONT['’]?D)\b[^\n)]*\)", re.IGNORECASE
-)
-
-
-def is_cue(sentence: str) -> bool:
-    """Whether a sentence is only the name of a character with a note such as (V.O.), whose speech
-    follows."""
-    return sentence.partition("(")[0].isupper() and _CUE.fullmatch(sentence) is not None
+def _plain_end(match: re.Match[str]) -> str:
+    mark = "".join(match["mark"].split())
+    quote = re.search("[\"'”’]", match["closing"])
+    return ((mark if mark == "." else "?") + (quote[0] if quote else "")).ljust(len(match[0]))
 
 
 # Headings. One that is taken for a sentence costs a score; a sentence that is taken for a heading

@@ -3,6 +3,8 @@ paragraphs."""
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +36,32 @@ MRS. BENNET RAN TO DR. MARSH. / CAPT. ROY OF THE HMS. / IT SANK.
 “…Then” he said. / …And left. / He waited… one minute.
 I saw the film (V.O.). / It was long.
 """
+ENDS = """
+“But I thought—” / The door slammed. / 'I was--' / "Run, or-" / Nobody ran. / “I only –” Hanna began.
+«Mais je—» / Elle partit. / "Where is —" / "Here!"
+“Can it be — ?” / The inn fell still. / “Wait !” / She stopped.
+“But why . . .” / Otto stopped. / It was cold . . . and dark. / “Who . . . ?” / Runa left.
+He waited … / Nobody came. / He ran⁠ ⁠… / It rained. / „Was …“ / Er ging.
+She left. / ...He was right. / “Then?” / …And left. / He had a .45 pistol ... and ran.
+"He said, 'Never.'" / She left. / “He said, ‘Run!’” / Otto ran. / ‘He said, “Run!”’ / It rained.
+*He ran.* / She stayed. / _Why?_ / Nobody knew. / **Stop!** / <i>He ran.</i> / It rained. / "_You!_" said Runa.
+Runa hides the map.[3] / Otto finds it.[a] / He burns it.¹ / It rained.[4][5] / She slept.<sup>2</sup> / He did not.
+"Yes," said I. / "Now go." / So did I. / She left. / It was plan A. / Otto knew. / He met J. Edgar Hale by I. Low.
+They ran, hid, etc. / She did not. / He came at 5 p.m. / Then it rained. / It was in his cap. / Otto knew.
+Lt. Brook wept. / Mme. Vale slept. / The Rev. Hale and Sgt. Vale ran. / Insp. Low met Messrs. Hale. / GOV. HILL SAW MAJ. LOW.
+He loved her (he said so.) / She left. / He left (she stayed!) and wept.
+He saw a boat -- a boat! -- and ran. / "Hush!" --said Otto. / "Hush!" — said Otto.
+`` Who did it ? '' asked Otto . / " Not me ! " said Runa . / ' Nor me ! ' said Mr . Hill . / The mill burned .
+A kite hung there. / " Who flies it? " Asked Runa. / " Me. " / It fell.
+runa woke. / mr. hale slept... but the barn was cold. / "who is it?" asked otto. / it rained.
+—Where is the key? Hanna asked. / —In the well, Otto said. / I dropped it.
+RUNA. Who is there? / It rained. / NO WAY. / Then he ran.
+OTTO. [Aside.] Only me. / I slept.
+_Witch._ Come in. / Sit down.
+"""
+TAGS = """Otto snarled.|Runa responded.|Otto spat.|Otto mused aloud.|Otto's mother asked.|Otto’s old aunt demanded.
+|Otto and Runa asked together.|Otto asked no one in particular.|Otto, who was old, asked.|the old man wondered.
+|The old man demanded.|Otto and his aunt asked at once.|Asked Runa.|Sgt. Vale barked.|I snarled, and ran."""
 
 
 def test_speech_and_its_tag_are_one_sentence():
@@ -41,10 +69,26 @@ def test_speech_and_its_tag_are_one_sentence():
         assert split_sentences(line.replace(" / ", " ")) == line.split(" / ")
 
 
+@pytest.mark.parametrize("line", ENDS.strip().split("\n"))
+def test_sentences_end_with_their_marks(line):
+    for space in (" ", "\n"):
+        assert split_sentences(line.replace(" / ", space)) == line.split(" / ")
+
+
+def test_any_verb_that_ends_a_short_clause_after_speech_says_who_spoke():
+    for tag in TAGS.replace("\n", "").split("|"):
+        for speech in ('"Stop!"', "“Who?”", "“But I—”"):
+            assert split_sentences(f"{speech} {tag} It rained.") == [
+                f"{speech} {tag}",
+                "It rained.",
+            ]
+
+
 ACTIONS = """The dog ran.|He cried.|Tom ran.|Tom called the dog.|Tom called for help.|Tom said nothing.
 |Tom said it was late.|Tom ordered a beer.|Tom asked her to go.|Tom told the old man to go.
 |Then Tom shouted.|Everybody shouted.|Tom began to run.|Tom shouted, "Come here!"
-|Tom shouted: "Come here!"|The old man told him about it."""
+|Tom shouted: "Come here!"|The old man told him about it.|Tom shrugged.|Tom turned away.|The door slammed.
+|Tom's aunt nodded.|Thus Tom's fate was settled.|Saying this, Tom left."""
 
 
 def test_speech_before_an_action_stays_a_sentence():
@@ -54,10 +98,36 @@ def test_speech_before_an_action_stays_a_sentence():
 
 
 def test_the_name_of_a_speaker_in_a_screenplay_is_no_sentence():
-    for cue in ("MARTA (V.O.)", "THE BOY (CONT'D)", "JOSÉ (O.S.)", "HALE (V.O., quietly)"):
+    for cue in (
+        "MARTA (V.O.)",
+        "THE BOY (CONT'D)",
+        "JOSÉ (O.S.)",
+        "HALE (quietly)",
+        "HALE\n(to JO)",
+    ):
         text = f"Two men walk past.\n\n{cue}\nI knew his coat. I had sewn it.\n"
         sentences = ["Two men walk past.", f"{cue}\nI knew his coat.", "I had sewn it."]
         assert split_sentences(text) == sentences
+
+
+def test_the_name_of_a_speaker_may_be_a_paragraph_again_and_again():
+    speech = "[_Rising._] Who is there?"
+    play = f"RUNA.\n\n{speech}\n\nMRS. HALE.\n\nOnly me.\n\nRUNA.\n\nCome in. Sit.\n\nTHE END."
+    assert split_sentences(play) == [
+        f"RUNA.\n\n{speech}",
+        "MRS. HALE.",
+        "Only me.",
+        "RUNA.\n\nCome in.",
+        "Sit.",
+        "THE END.",
+    ]
+
+
+def test_time_is_linear():
+    text = 'Otto woke. "Why?" Runa asked.\n\n' * 20_000
+    started = time.process_time()
+    assert len(split_sentences(text)) == 40_000
+    assert time.process_time() - started < 30  # with the square of the paragraphs: minutes
 
 
 def test_chinese_has_no_spaces_between_sentences():
@@ -65,7 +135,7 @@ def test_chinese_has_no_spaces_between_sentences():
     assert split_sentences("".join(sentences)) == sentences
 
 
-marks = st.text("aA .!?…\"'“”„«»’—\n;。", max_size=40)
+marks = st.text("aA .!?…\"'“”„«»’—\n;。-*_`[](<>/1I\u200b", max_size=40)
 
 
 @given(marks | st.lists(any_text, max_size=4).map(" ".join))

@@ -1,0 +1,135 @@
+"""Direct speech: whether a clause says who spoke, and names of characters before their speech."""
+
+from __future__ import annotations
+
+import re
+
+# Verbs of speech without their endings; `snapp?` is for "snaps" and "snapped".
+_REGULAR = """add admitt? agre announc answer argu ask assur bark beg?g? bellow bragg? call chant
+    chid chirp command comment complain conced conclud confess continu coo correct counter croak
+    crow declar demand drawl echo enquir exclaim explain gasp groan growl grumbl grunt hiss holler
+    inquir insist interject interrupt intone? jok moan mumbl murmur mutter nagg? object observ offer
+    order persist plead promis prompt protest quer question quipp? remark remind repeat report
+    retort roar scoff scold scream shout shriek sigh snapp? sneer sobb? squeak squeal stammer
+    stutter suggest teas urg wail warn whimper whin whisper wonder yell"""
+_SPEECH = (
+    r"(?:(?:"
+    + "|".join(_REGULAR.split())
+    + r")(?:e?d|e?s)|said|says?|cried|cries|replied|replies|queried|told|tells|"
+    r"thinks|thought|swore|(?:began|begins|went on|goes on)(?=\W*[.,!?…])|wants? to know|wanted to"
+    r" know)"
+)
+# "Tom ordered a beer", "Tom said nothing", "Tom called for help" are not tags: what may follow the
+# verb is limited.
+_MODIFIER = (
+    r"(?:\w+ly|again|aloud|back|out|at|in|into|from|to|with|without|as|after|over|through|across|behind|beside|between|"
+    r"under|when|while|before|and|but|himself|herself|themselves|myself)\b(?!\s+it\b)"
+)
+_ENDS = r"(?=\s*(?:[.,;:!?…—–]|-\s|$))"
+# Only of these verbs an object may follow: "Tom asked her.", "Tom asked the old man, who ..."; not
+# "asked her to go".
+_ASKED = (
+    r"(?:asked|asks|told|tells|warned|warns|begged|begs|urged|urges|reminded|reminds|assured"
+    r"|assures)"
+)
+_NOUNS = r"(?:the|a|an|my|his|their)(?:\s+(?!(?:to|about|for|if)\b)[\w'’-]+){1,3}?"
+_ANYBODY = r"(?:no|any|every|some)[ -]?(?:one|body)(?:\s+in\s+\w+(?:\s+\w+)?)?"
+_OBJECT = rf"\s+(?:me|us|him|her|them|you|{_ANYBODY}|{_NOUNS}|[A-Z][\w'’-]+){_ENDS}"
+_ADVERBS = r"(?:\s+(?:\w+ly|then|also|just|only|even|almost|at last|had))*"
+
+# Words with a capital letter that begin a sentence rather than name a speaker.
+NO_NAME = """A After All Also Although An And Another As At Because Before Both But By Each Even
+    Every Everybody Everyone Everything Finally For From He Her Here His How However I If In It Its
+    Just Later Many Maybe Most My Neither Next No Nobody None Nothing Now Of On Once One Only Or
+    Other Others Our People Perhaps Quickly She Since Slowly So Some Somebody Someone Something Soon
+    Still Suddenly That The Their Then Thus There These They This Those Though Three Through To Two
+    Under Until We What When Where Which While Who Why With Without Yet You Your""".split()
+_WORD = r"[A-ZÀ-ÖØ-Þ][\w'’-]*[.·]?"
+_NAME = (
+    rf"(?!(?:{'|'.join(NO_NAME)})\b){_WORD}"
+    rf"(?:\s+(?:{_WORD}|of|the|de|van|von|and)){{0,5}}?"
+)
+
+# What somebody did after speech. Any other verb in "-ed" or "-s" that ends the clause of a name is
+# taken for one of speech: "Tom snarled.", "Tom mused aloud."
+_ACTIONS = """appear arriv blink blush bow climb collaps cough die disappear div dodg duck enter
+    faint follow grinn happen hesitat hurri jump kick land lean leap listen look lung mov nodd obey
+    pass paus point relax return roll rush shiver shrugg smil star start stepp stiffen stopp swallow
+    tens trembl tripp turn vanish wait walk winc wink""".split()
+_NO_VERB = (
+    rf"(?:(?:{'|'.join(_ACTIONS)})p?(?:e?d|e?s)|was|is|has|this|his|its|as|us|across|always|goes|does|"
+    r"comes|runs|stands|sits|leaves)\b"
+)
+_MANNER = r"(?:\s+(?:\w+ly|again|aloud|back|in turn|out|together|(?:in|with) (?:an?|his|her) \w+))?"
+_SPOKE = (
+    rf"(?!{_NO_VERB})(?:[a-z]{{2,}}(?:ed|s)|began|(?:broke|cut|put) in|quoth|sang|spat|spoke|swore)"
+    rf"{_MANNER}(?=\s*(?:[.!?…]|,\s))"
+)
+# "Otto", "Otto's old teacher", "Otto and his aunt", "Otto, who was old,"
+_SPEAKER = (
+    rf"(?:I|{_NAME}(?:['’]s?(?:\s+(?!was|is|were|are|ha[ds])[a-z]+){{1,2}}?)?"
+    r"(?:,\s[^.!?…\"“”]{3,60},|\s+and\s+(?:(?:his|her|my|the)\s+)?\w+)?)"
+)
+_SOMEBODY = r"(?:The|An?|One of|Both|My|His|Her)(?:\s+[\w'’-]+){1,3}?"
+_TAG = re.compile(
+    rf"{_SPEAKER}{_ADVERBS}\s+(?:{_ASKED}{_OBJECT}|{_SPEECH}(?:{_ENDS}|\s+{_MODIFIER})|{_SPOKE})|"
+    rf"{_SOMEBODY}\s+{_SPEECH}(?=\s*[.!?…])|(?i:{_SPEECH})\s+(?:I|he|she|they|{_NAME}|{_NOUNS}){_ENDS}"
+)
+# "He said." alone is not a sentence, so it belongs to the speech before it whatever ends that.
+_BARE_TAG = re.compile(
+    rf"(?:I|He|She|They|We|{_NAME}|(?:The|My|His|Her)(?:\s+[\w'’-]+){{1,3}}?)\s+"
+    rf"(?:said|says|asked|asks|replied|replies)(?:\s+\w+ly)?\s*[.!?…]"
+)
+# "Stop!" Tom shouted: "Come!" and "Stop!" Tom shouted, "Come!": the clause belongs to the speech
+# that follows.
+_INTRODUCES = re.compile(r"[^.!?…]{0,80}(?::|[,—–-]\s*[\"“‘'«»„][A-ZÀ-ÖØ-Þ])")
+_SPEECH_END = re.compile(r"([.!?…]+)\s?[\"'’”“»«›‹]+$")
+# A hyphen at the beginning of a line is a bullet.
+_SMALL_LETTER = re.compile(r"(?:[^\S\n]*-\s|[\s\u200b]*)(?:[,;:—– ]|--+)*([^\W\d_])")
+
+REACH = 200
+"""Characters after speech that are read to recognize who spoke."""
+
+
+def is_tag(speech: str, after: str, is_led: bool = False) -> bool:
+    """Whether `after`, the text after a possible end of a sentence, says who spoke the words in
+    `speech`, and so belongs to the same sentence: `"Stop!"` + `I cried.`, `"Who's there?"` + `Mr.
+    Bennet asked.`
+
+    A clause with a capital letter is a tag only if the speech ends in a quotation mark after `!`,
+    `?` or an ellipsis (without the quotation mark if a dash begins its line, `is_led`), and the
+    clause has a name or "I", a verb of speech, and nothing after it that makes it a statement of
+    its own; any verb that is none of `_ACTIONS` is one of speech if nothing follows it. So
+    `"Stop!"` + `The dog ran.` and `"Stop!"` + `Tom called the dog.` are two sentences.
+    """
+    # A small letter continues the sentence; in Russian, Spanish or Polish after a dash: `— Кто
+    # там?` + `— спросил он.`
+    letter = _SMALL_LETTER.match(after)
+    if letter and letter.group(1).islower():
+        return True
+    end = _SPEECH_END.search(speech) or (re.search(r"([!?…])$", speech) if is_led else None)
+    after = after.lstrip(" \t\r\n\u200b")
+    if end is None or _INTRODUCES.match(after):
+        return False
+    if end.group(1) != "." and _TAG.match(after):
+        return True
+    bare = _BARE_TAG.match(after)
+    return bare is not None and not after[bare.end() :].lstrip()[:1].islower()
+
+
+MAX_CUE = 100
+"""Characters of the longest name before a speech."""
+_DIRECTION = r"(?:\s*[\[(][^\n()\[\]]{1,80}[\])]\.?)"
+# "RUNA.", "OTTO. [Aside.]", "MARTA (V.O.)", "_Witch._" (whose marks of emphasis are hidden); not
+# "NO."
+_CUE = re.compile(
+    rf"(?!(?:{'|'.join(map(str.upper, NO_NAME))}|NO|YES|OH|STOP)\b)"
+    rf"(?:[A-ZÀ-ÖØ-Þ][A-ZÀ-ÖØ-Þ0-9'’.,& -]{{1,40}}(?:[.:]{_DIRECTION}?|\s{_DIRECTION})|"
+    rf"\u200b(?!(?:{'|'.join(NO_NAME)})\b)(?:[A-ZÀ-ÖØ-Þ][\w'’-]* ?){{1,3}}[.:]{_DIRECTION}?)"
+)
+
+
+def is_cue(sentence: str) -> bool:
+    """Whether a sentence is only the name of a character in capitals, perhaps with a direction such
+    as (V.O.), whose speech follows."""
+    return len(sentence) <= MAX_CUE and _CUE.fullmatch(sentence) is not None
