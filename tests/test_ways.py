@@ -135,7 +135,7 @@ def test_the_way_of_a_training_step(tmp_path, monkeypatch):
     assert found == documented("From a script to a step of training") and len(found) <= 14
 
 
-SHARED = {"extras", "writing", "commands.cli", "commands.options", "commands.asking"}
+SHARED = {"extras", "writing", "commands.cli", "commands.options", "commands.shared"}
 """Modules that all commands use."""
 
 

@@ -18,14 +18,17 @@ from narrative_twins.stories.reading import (
     ROWS,
     STORY_SUFFIXES,
     Document,
+    count_stories,
     decode,
     document_of,
     files_of,
     read_stories,
+    story_in_column,
 )
 from narrative_twins.stories.story import StoryError
 from narrative_twins.writing import STDIN, for_terminal
 
+_PARQUET = ".parquet"
 MAX_FILE = 256_000_000
 """Bytes of the largest file that is read as a book, with its pictures."""
 
@@ -135,7 +138,7 @@ def story_suffixes() -> tuple[str, ...]:
     """The suffixes of the files that are read of a folder of stories and books: not of pages, which
     may be an earlier output of this package."""
     books = {suffix for form in BOOK_FORMATS.values() for suffix in form.suffixes}
-    return (*STORY_SUFFIXES, *(books - set(BOOK_FORMATS["html"].suffixes)))
+    return (*STORY_SUFFIXES, *(books - set(BOOK_FORMATS["html"].suffixes)), _PARQUET)
 
 
 def read_story_files(
@@ -145,12 +148,17 @@ def read_story_files(
     column: str | None = None,
 ) -> Iterator[Document]:
     """Read the stories of some files as `read_stories` does, and each book in HTML, EPUB, Word
-    (docx) or PDF as a story. Text and Markdown are not searched for chapters. The arguments are as
-    for `read_stories`; the format may also be the name of one of books."""
+    (docx) or PDF as a story. Text and Markdown are not searched for chapters. A path may also be a
+    Parquet file, the Hub id of a data set or a path on the Hub, with a story in each row: all
+    splits, in the order of their files. The arguments are as for `read_stories`; the format may
+    also be the name of one of books."""
     paths = files_of(paths, story_suffixes())
     named = len(paths) > 1 if named is None else named
     for path in paths:
         form = book_format(path) if input_format == "auto" else input_format
+        if input_format == "auto" and _has_rows(path):
+            yield from _rows(path, column)
+            continue
         if form not in BOOK_FORMATS or form in ("text", "markdown"):
             yield from read_stories([path], input_format, named, column)
             continue
@@ -159,3 +167,59 @@ def read_story_files(
         if named and document.problem is None:
             document = document._replace(content={"id": name, "text": document.content})
         yield document
+
+
+def count_story_files(paths: Iterable[str], input_format: str = "auto") -> int:
+    """As `count_stories`, for `read_story_files`."""
+    paths = files_of(paths, story_suffixes())
+    tables = [path for path in paths if input_format == "auto" and _has_rows(path)]
+    files = [path for path in paths if path not in tables]
+    stories = count_stories(files, input_format)
+    if not tables or (files and not stories) or not all(map(os.path.isfile, tables)):
+        return 0 if tables else stories
+
+    from narrative_twins.data.records import count_rows
+    from narrative_twins.data.rows import RowError
+
+    try:
+        return stories + sum(map(count_rows, tables))
+    except RowError:  # it is reported when the file is read
+        return 0
+
+
+def _rows(path: str, column: str | None) -> Iterator[Document]:
+    # `datasets` and pyarrow take seconds to import.
+    from narrative_twins.data.records import read_records
+    from narrative_twins.data.rows import RowError
+    from narrative_twins.data.sources import source_files
+
+    try:
+        for files in source_files(path).values():
+            for file in files:
+                for record in read_records(file):
+                    where = for_terminal(record.where)
+                    yield document_of(where, story_in_column, record.row, column)
+    except RowError as error:
+        yield Document(for_terminal(error.where), None, error.problem)
+    except (OSError, ValueError) as error:
+        problem = f"can't be loaded: {' '.join(str(error).split())}"
+        yield Document(for_terminal(path), None, problem)
+
+
+def _has_rows(path: str) -> bool:
+    """Whether a path is a Parquet file or on the Hub."""
+    return path.lower().endswith(_PARQUET) or is_on_hub(path)
+
+
+def is_on_hub(path: str) -> bool:
+    """Whether a path is meant for the Hub: `hf://...`, or an id. A file in a folder that exists, or
+    whose name ends in a suffix such as `.txt`, is a local file whose name is wrong."""
+    if path.startswith("hf://"):
+        return True
+    local = path == STDIN or os.path.exists(path) or os.path.isdir(os.path.dirname(path))
+    if local or "/" not in path or os.path.splitext(path)[1][1:].isalpha():
+        return False
+
+    from narrative_twins.data.sources import HUB_ID
+
+    return bool(HUB_ID.fullmatch(path))

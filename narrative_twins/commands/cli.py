@@ -12,9 +12,6 @@ import click
 
 from narrative_twins.writing import ResumeError, for_terminal
 
-INTERRUPTED = 130  # the exit code after Ctrl-C, as in shells
-_SPINS = "2000"
-
 COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("score", "Score every sentence of stories."),
     "show": ("outputs", "Show saved scores in any format, without an encoder."),
@@ -32,10 +29,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 DATA = {"export": ("share", "Write the data sets of the package into a folder.")}
 MAKE = {
-    "twins": ("make_by_model", "Narrative twins and distractors, by a language model."),
-    "judgments": ("make_by_model", "Votes for sentences of stories, by a language model."),
-    "align": ("make_from_texts", "Long narrative twins from several tellings of works."),
-    "entities": ("make_from_texts", "Narrative twins with other names."),
+    "twins": ("make", "Narrative twins and distractors, by a language model."),
+    "judgments": ("make", "Votes for sentences of stories, by a language model."),
+    "align": ("make", "Long narrative twins from several versions of works."),
+    "entities": ("make", "Narrative twins with other names."),
 }
 
 
@@ -63,8 +60,8 @@ class LazyGroup(click.Group):
         module = import_module(f"narrative_twins.commands.{self.lazy[cmd_name][0]}")
         # A command of a group is a function of another name, `export` of `data` for example.
         prefix = "" if ctx.parent is None else f"{ctx.info_name}_"
-        found: click.Command = getattr(module, f"{prefix}{cmd_name}")
-        return found
+        command: click.Command = getattr(module, f"{prefix}{cmd_name}")
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the lines of the commands, without importing them."""
@@ -91,7 +88,7 @@ def _yield_to_other_runs() -> None:
     Linux, spins 300,000 times, several milliseconds, in which the threads of another run on the
     same cores can't work. It reads the setting when torch is imported."""
     if "torch" not in sys.modules and not os.environ.keys() & {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}:
-        os.environ["GOMP_SPINCOUNT"] = _SPINS
+        os.environ["GOMP_SPINCOUNT"] = "2000"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -104,51 +101,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: with 2, the arguments are wrong; with 0, after `--help` and `--version`.
     """
-    _replace_closed_streams()
     _yield_to_other_runs()
+    name, words = "narrative-twins", sys.argv[1:] if arguments is None else arguments
     try:
-        name = "narrative-twins"
-        given = list(sys.argv[1:] if arguments is None else arguments)
-        with command_line.make_context(name, given) as context:
+        with command_line.make_context(name, [*words]) as context:
             return command_line.invoke(context) or 0
     except click.exceptions.Exit as stop:
         raise SystemExit(stop.exit_code) from None
-    except click.exceptions.NoArgsIsHelpError as error:
-        _say(error.format_message())
-        raise SystemExit(2) from None
     except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else name
-        message = error.format_message().rstrip(".")
-        _say(f"{command}: {message}; see {command} --help")
+        command, message = error.ctx.command_path if error.ctx else name, error.format_message()
+        if not isinstance(error, click.exceptions.NoArgsIsHelpError):
+            message = f"{command}: {message.rstrip('.')}; see {command} --help"
+        _say(message)
         raise SystemExit(2) from None
     except KeyboardInterrupt as interrupt:
         hint = "".join(f"; {part}" for part in interrupt.args if part)
         _say(f"narrative-twins: interrupted{hint}")
-        return INTERRUPTED
+        return 130  # as in shells
     except BrokenPipeError:
-        # The reader of the pipe has stopped reading.
-        _discard_output()
+        # The reader of the pipe has stopped reading. Python would report at exit that it can't
+        # write what standard output still holds.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OSError, ValueError, ImportError, MemoryError) as error:
         _say(f"narrative-twins: {_problem(error)}")
-        try:
-            sys.stdout.flush()
-        except OSError:
-            _discard_output()
         return 2 if isinstance(error, ResumeError) else 1
-
-
-def _replace_closed_streams() -> None:
-    """Replace streams that are closed from the beginning (`>&-`), for which Python has None, by
-    ones that can't be read or written; what is written to a closed standard error is discarded. The
-    next file that is opened would otherwise have the number of the closed one, and a library that
-    prints would print into it."""
-    if sys.stdin is None:
-        sys.stdin = open(os.open(os.devnull, os.O_WRONLY), encoding="utf-8")
-    if sys.stdout is None:
-        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
-    if sys.stderr is None:
-        sys.stderr = open(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
 def _problem(error: Exception) -> str:
@@ -161,12 +138,6 @@ def _problem(error: Exception) -> str:
 
 def _say(message: str) -> None:
     print(for_terminal(message), file=sys.stderr)
-
-
-def _discard_output() -> None:
-    """Discard what standard output still holds, which can't be written; Python would report it at
-    exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -5,24 +5,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import click
 
-from narrative_twins.commands.asking import request_options, samples_option
-from narrative_twins.commands.options import (
-    Names,
-    Parsed,
-    command,
-    encoder_options,
+from narrative_twins.commands.options import Count, Group, Names, command, read
+from narrative_twins.commands.shared import (
+    SAMPLES,
+    EncoderOptions,
+    RequestOptions,
     on_interrupt,
-    option,
-    option_group,
-    quiet_option,
     scoring_options,
     watch,
 )
-from narrative_twins.prompting.chat import Server
 from narrative_twins.writing import for_terminal
 
 
@@ -56,86 +51,66 @@ def _named_files(text: str) -> tuple[str, list[str]]:
     return name, files.split(",")
 
 
-_LANGUAGE_MODEL: dict[str, dict[str, Any]] = {
-    "answers": {
-        "metavar": "FILE",
-        "default": "answers.jsonl",
-        "help": "Answers of the language model (default: answers.jsonl).",
-    },
-    "styles": {
-        "type": Names("prompting.styles", "STYLES"),
-        "default": ["choose", "rate"],
-        "metavar": "A,B",
-        "help": "Ways to ask, see docs/evaluation.md (default: choose,rate).",
-    },
-}
+_LOADING = Group(EncoderOptions, read(EncoderOptions, without=("model", "revision")))
 
 
-@command(
-    "Compare encoders, with each operation, and baselines with human labels: Spearman and AUC, or"
-    " AUC of turning points, with intervals and tests. DATA is stories with labels: files, folders,"
-    " Hub ids, or `stories` and `synopses` of the package. Scores of encoders are saved in --out,"
-    " and not computed again.",
-    extra="train",
-)
-@click.argument("data", nargs=-1, metavar="DATA...")
-@option("--data", "more_data", multiple=True, metavar="DATA", help="The same as the argument DATA.")
-@option(
-    "--model",
-    "encoders",
-    type=Parsed(_named_encoder),
-    multiple=True,
-    metavar="ENCODER",
-    help="Folder, Hub id or default, or NAME=ENCODER,ENCODER for several runs; can be repeated.",
-)
-@option("-o", "--out", metavar="FOLDER", help="Folder for tables, plots and saved scores.")
-@option("--split", help="Split of the data, or all (default: test, validation or the first).")
-@option("--second", metavar="FILE", help="Labels by a second group of people, to compare with.")
-@option(
-    "--results",
-    type=Parsed(_named_files),
-    multiple=True,
-    metavar="NAME=FILE",
-    help="Results of another scorer, as of `score --format jsonl`; can be repeated.",
-)
-@option(
-    "--baselines", type=Names(_baselines), metavar="A,B", help="Baselines, or none (default: all)."
-)
-@option("--against", metavar="ROW", help="Test all rows against this one, for example trail.")
-@option(
-    "--rule",
-    type=click.Choice(["numbered", "containing"]),
-    metavar="NAME",
-    default="numbered",
-    help="Window of a turning point: numbered or containing (default: numbered).",
-)
-@option("--sentence-encoder", metavar="ENCODER", help="For baselines that embed sentences.")
-@request_options("language_model", required=False)
-@option_group("prompted", "Language model", _LANGUAGE_MODEL)
-@samples_option
-@scoring_options("operations", "approximate", "max_shifts")
-@encoder_options("model", "revision")
-@quiet_option
+@command(extra="train")
 def evaluate(
-    data: Sequence[str],
-    more_data: Sequence[str],
-    encoders: Sequence[tuple[str, list[str | None]]],
-    results: Sequence[tuple[str, list[str]]],
-    out: str | None,
-    baselines: list[str] | None,
-    scoring: dict[str, Any],
-    server: Server | None,
-    prompted: dict[str, Any],
-    samples: int,
-    quiet: bool,
-    **options: Any,
+    stories: Sequence[str],
+    scoring: Annotated[dict[str, Any], scoring_options("operations", "approximate", "max_shifts")],
+    encoder: Annotated[EncoderOptions, _LOADING],
+    requests: RequestOptions,
+    *,
+    data: Sequence[str] = (),
+    model: Annotated[Sequence[tuple[str, list[str | None]]], _named_encoder] = (),
+    out: str | None = None,
+    split: str | None = None,
+    second: str | None = None,
+    results: Annotated[Sequence[tuple[str, list[str]]], _named_files] = (),
+    baselines: Annotated[list[str], Names(_baselines)] | None = None,
+    against: str | None = None,
+    rule: Literal["numbered", "containing"] = "numbered",
+    sentence_encoder: str | None = None,
+    server: str | None = None,
+    language_model: str | None = None,
+    answers: str = "answers.jsonl",
+    styles: Annotated[Sequence[str], Names("prompting.styles", "STYLES")] = ("choose", "rate"),
+    samples: Count = SAMPLES,
+    quiet: bool = False,
 ) -> int:
-    """Evaluate, print the tables, write the folder."""
-    names = [name for name, _ in [*encoders, *results]]
+    """Compare encoders, with each operation, and baselines with human labels: Spearman and AUC, or
+    AUC of turning points, with intervals and tests. DATA is stories with labels: files, folders,
+    Hub ids, or `stories` and `synopses` of the package. Scores of encoders are saved in
+    --out, and not computed again.
+
+    Args:
+        stories ([DATA]...): stories with labels.
+        data (DATA): The same as the argument DATA.
+        model (ENCODER): Folder, Hub id or default, or NAME=ENCODER,ENCODER for several runs; can be
+            repeated.
+        out (FOLDER): Folder for tables, plots and saved scores.
+        split: Split of the data, or all (default: test, validation or the first).
+        second (FILE): Labels by a second group of people, to compare with.
+        results (NAME=FILE): Results of another scorer, as of `score --format jsonl`; can be
+            repeated.
+        baselines (A,B): Baselines, or none (default: all).
+        against (ROW): Test all rows against this one, for example trail.
+        rule (NAME): Window of a turning point: numbered or containing.
+        sentence_encoder (ENCODER): For baselines that embed sentences.
+        server (URL): OpenAI-compatible server of a language model to compare with.
+        language_model (NAME): Language model on the server.
+        answers (FILE): Answers of the language model.
+        styles (A,B): Ways to ask, see docs/evaluation.md.
+        samples (N): Answers for each window, for styles that choose.
+        quiet: Show no progress and no estimate.
+    """
+    names = [name for name, _ in [*model, *results]]
     if twice := [name for name in names if names.count(name) > 1]:
         raise click.UsageError(f"{twice[0]} is named twice; give each a name: NAME=ENCODER")
-    if not data and not more_data:
+    if not stories and not data:
         raise click.UsageError("name stories with labels")
+    if (server is None) != (language_model is None):
+        raise click.UsageError("--server and --language-model must be used together")
 
     import datasets
     from transformers.utils import logging
@@ -143,22 +118,28 @@ def evaluate(
     from narrative_twins.evaluation.run import evaluate
     from narrative_twins.evaluation.scorers import PromptedScorer
 
+    prompted = []
+    if server and language_model:
+        asked = requests.server(server, language_model)
+        options = {"samples": samples}
+        prompted = [PromptedScorer(language_model, asked, answers, styles, options)]
     logging.disable_progress_bar()
     datasets.disable_progress_bars()
     with on_interrupt(f"scores so far are in {out}; the same command continues" if out else ""):
         comparison = evaluate(
-            dict(encoders) or None,
-            [*data, *more_data],
+            dict(model) or None,
+            [*stories, *data],
             out,
-            results=dict(results),
-            prompted=[
-                PromptedScorer(server.model, server, options={"samples": samples}, **prompted)
-            ]
-            if server
-            else (),
             baselines=[] if baselines == ["none"] else baselines,
+            results=dict(results),
+            prompted=prompted,
+            second=second,
+            split=split,
+            against=against,
+            rule=rule,
+            sentence_encoder=sentence_encoder,
+            loading=encoder.loading,
             progress=watch(quiet),
-            **options,
             **scoring,
         )
     for table in comparison.tables():

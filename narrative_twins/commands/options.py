@@ -1,40 +1,41 @@
-"""The options that several commands share, each declared once.
+'''A reader of typed signatures: a command is a function, and its docstring is the help.
 
-A group of options is a decorator that passes their values to the command as one argument, so that
-a new option reaches every command of its group, and from there the function that it is for.
-"""
+```python
+@command(extra="train")
+def push(model: str, *, to: str, private: bool = False) -> int:
+    """Push an encoder to the Hub.
+
+    Args:
+        model (FOLDER): the encoder.
+        to (USER/NAME): Repository on the Hub.
+        private: Make the repository private.
+    """
+```
+
+Positional arguments are those of the command, any number of files for a `Sequence`. Arguments by
+keyword are options: required without a default, flags if they are `bool`, choices if they are
+`Literal`, and repeated if their default is `()`. In parentheses is what stands for a value. Fields
+of an argument that is a dataclass are options as well, under its `heading`.
+'''
 
 from __future__ import annotations
 
+import inspect
 import math
-import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from dataclasses import dataclass, is_dataclass
 from importlib import import_module
-from typing import Any, TypeAlias
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import click
-from tqdm import tqdm
 
 from narrative_twins.extras import check_extra
-from narrative_twins.writing import STDIN, for_terminal
 
-Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-COUNT = click.IntRange(min=1)
-"""An integer of 1 or more."""
-
-
-class Number(click.FloatRange):
-    """A number in a range, but not NaN, which no comparison finds to be outside of it."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The number."""
-        if math.isnan(number := super().convert(value, param, ctx)):
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return number
+_SHORT = {"out": "-o", "format": "-f", "quiet": "-q"}
+_DOCUMENTED = re.compile(r"^    (\w+)(?: \((.+?)\))?: (.+(?:\n {8}.+)*)", re.M)
 
 
 class Choices(click.Choice[str]):
@@ -54,32 +55,16 @@ class Choices(click.Choice[str]):
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names."""
         first, *rest = self.registry
-        if rest:
-            first = getattr(import_module(f"narrative_twins.{first}"), *rest)
-        return tuple(first() if callable(first) else first)
+        return tuple(getattr(import_module(f"narrative_twins.{first}"), *rest) if rest else first())
 
 
 class Names(Choices):
     """A comma-separated list of names of a registry."""
 
-    name = "A,B"
-
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """The names in the order of the user."""
-        names = value if isinstance(value, list) else value.split(",")
+        names = value.split(",") if isinstance(value, str) else value
         return [Choices.convert(self, name.strip(), param, ctx) for name in names]
-
-
-class OrNone(click.Choice[str]):
-    """One of some choices, or `none`, whose value is None."""
-
-    def __init__(self, choices: Iterable[str]) -> None:
-        super().__init__([*choices, "none"])
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The choice, or None."""
-        chosen = super().convert(value, param, ctx)
-        return None if chosen == "none" else chosen
 
 
 class Parsed(click.ParamType[Any]):
@@ -91,39 +76,118 @@ class Parsed(click.ParamType[Any]):
         self.parse = parse
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value of the function; a default that is not text is used as it is."""
-        if not isinstance(value, str):
-            return value
+        """The value of the function; a default that is not text stays."""
         try:
-            return self.parse(value)
+            return self.parse(value) if isinstance(value, str) else value
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class Number(click.FloatRange):
+    """A number in a range, but not NaN, which no comparison finds to be outside of it."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The number."""
+        if math.isnan(number := super().convert(value, param, ctx)):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
+
+
+Count: TypeAlias = Annotated[int, click.IntRange(min=1)]
+"""A number of 1 or more."""
 
 
 class Option(click.Option):
     """An option with the heading that `--help` lists it under."""
 
-    def __init__(self, *args: Any, heading: str = "Options", **settings: Any) -> None:
+    def __init__(self, *args: Any, heading: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.heading = heading
 
 
+@dataclass(frozen=True)
+class Group:
+    """Options whose value is one argument of a command.
+
+    Attributes:
+        make: makes the argument of the values by name; a `ValueError` is about the arguments.
+        options: the options.
+    """
+
+    make: Callable[..., Any]
+    options: list[click.Parameter]
+
+    def value(self, values: dict[str, Any]) -> Any:
+        """The argument, of the values of all options, from which those of the group are taken."""
+        with usage_errors():
+            names = {str(one.name) for one in self.options}
+            return self.make(**{name: values.pop(name) for name in names})
+
+
+def read(source: Callable[..., Any], without: Collection[str] = ()) -> list[click.Parameter]:
+    """The parameters that a function or a dataclass declares, but for some names."""
+    parts = reversed(inspect.getmro(source)) if isinstance(source, type) else [source]
+    texts = [inspect.cleandoc(part.__doc__ or "") for part in parts]
+    documented = {name: about for text in texts for name, *about in _DOCUMENTED.findall(text)}
+    hints = get_type_hints(source, include_extras=True)
+    parameters: list[click.Parameter] = []
+    for name, argument in inspect.signature(source).parameters.items():
+        if name in without:
+            continue
+        metavar, text = documented.get(name, ("", ""))
+        metavar, text = metavar or None, " ".join(text.split())
+        if group := _group(hints[name]):
+            parameters += group.options
+        elif argument.kind is argument.KEYWORD_ONLY or isinstance(source, type):
+            heading = getattr(source, "heading", "Options")
+            parameters.append(_option(name, hints[name], argument.default, metavar, text, heading))
+        else:
+            is_many = get_origin(hints[name]) is Sequence
+            is_required = not str(metavar).startswith("[")
+            settings: dict[str, Any] = {"nargs": -1 if is_many else 1, "required": is_required}
+            parameters.append(click.Argument([name], metavar=metavar, **settings))
+    return parameters
+
+
+def _option(
+    name: str, hint: Any, default: Any, metavar: str | None, text: str, heading: str
+) -> Option:
+    if get_origin(hint) in (Union, UnionType):  # with None
+        hint = get_args(hint)[0]
+    kind: Any = next(iter(getattr(hint, "__metadata__", ())), None)
+    if get_origin(hint) is Literal:
+        kind = click.Choice(get_args(hint))
+    elif inspect.isfunction(kind):
+        kind = Parsed(kind)
+    is_required = default is inspect.Parameter.empty
+    flags = [_SHORT[name]] if name in _SHORT else []
+    return Option(
+        [*flags, f"--{name.replace('_', '-')}", name],
+        help=text,
+        metavar=metavar,
+        type=kind,
+        is_flag=hint is bool,
+        multiple=default == (),
+        required=is_required,
+        default=None if is_required else default,
+        show_default=bool(default) and not is_required and "default" not in text,
+        heading=heading,
+    )
+
+
+def _group(hint: Any) -> Group | None:
+    """The group of options that an argument is, by its type."""
+    if isinstance(hint, type) and is_dataclass(hint):
+        return Group(hint, read(hint))
+    return next((note for note in getattr(hint, "__metadata__", ()) if type(note) is Group), None)
+
+
 class Command(click.Command):
-    """A command; `extra` is the extra of the package whose libraries it needs."""
-
-    def __init__(self, *args: Any, extra: str | None = None, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.extra = extra
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Raises an `ImportError` if a library of its extra is missing."""
-        if self.extra is not None:
-            check_extra(self.extra)
-        return super().invoke(ctx)
+    """A command whose `--help` lists options under headings."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under the headings of their groups."""
-        sections: dict[str, list[tuple[str, str]]] = {}
+        """Write the options under the headings of their groups, those of the command first."""
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
         for param in self.get_params(ctx):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
                 sections.setdefault(getattr(param, "heading", "Options"), []).append(record)
@@ -132,169 +196,27 @@ class Command(click.Command):
                 formatter.write_dl(records)
 
 
-def command(help: str, **settings: Any) -> Callable[[Any], Command]:
-    """Decorator that makes a function a command with this text in its `--help`."""
-    return click.command(cls=Command, help=help, **settings)
+def command(
+    more_help: str = "", extra: str | None = None
+) -> Callable[[Callable[..., int]], Command]:
+    """Decorator that makes a function a command. If a library of the `extra` of this package is
+    missing, the command raises an ImportError."""
 
+    def decorate(function: Callable[..., int]) -> Command:
+        hints = get_type_hints(function, include_extras=True)
+        groups = {name: group for name, hint in hints.items() if (group := _group(hint))}
 
-def option(*flags: str, **settings: Any) -> Decorator:
-    """Decorator that adds an option, see `click.option`."""
-    return click.option(*flags, cls=Option, **settings)
+        def run(**values: Any) -> int:
+            if extra is not None:
+                check_extra(extra)
+            made = {name: group.value(values) for name, group in groups.items()}
+            return function(**values, **made)
 
-
-def option_group(
-    argument: str,
-    heading: str,
-    options: Mapping[str, Mapping[str, Any]],
-    kind: Callable[..., Any] = dict,
-) -> Decorator:
-    """Decorator that adds a group of options to a command.
-
-    Args:
-        argument: the argument of the command that has their values.
-        heading: of the group in `--help`.
-        options: the settings of each option by its name, see `click.option`; `flags` if they are
-            not `--NAME`; `others` for those of further options that set it.
-        kind: makes the argument of the values by name.
-    """
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def run(**given: Any) -> Any:
-            values = {name: given.pop(name) for name in options}
-            return function(**given, **{argument: kind(**values)})
-
-        decorated: Callable[..., Any] = run
-        for name, settings in reversed(list(options.items())):
-            for each in reversed([settings, *settings.get("others", ())]):
-                found = {"flags": [f"--{name.replace('_', '-')}"], **each}
-                flags, _ = found.pop("flags"), found.pop("others", None)
-                decorated = option(*flags, name, heading=heading, **found)(decorated)
-        return decorated
+        text = inspect.cleandoc(function.__doc__ or "").partition("Args:")[0].strip()
+        settings: Any = {"params": read(function), "help": f"{text} {more_help}"}
+        return Command(function.__name__, callback=run, **settings)
 
     return decorate
-
-
-def valued(metavar: str | None, help: str, **settings: Any) -> dict[str, Any]:
-    """The settings of an option with a value, for `option_group`."""
-    return {"metavar": metavar, "help": help, **settings}
-
-
-def counted(kind: Any, metavar: str, default: Any, help: str) -> dict[str, Any]:
-    """The settings of an option with a number, whose default the help names."""
-    shown = f"{help} (default: {default})." if default is not None else f"{help}."
-    return valued(metavar, shown, type=kind, default=default)
-
-
-_ENCODER = {
-    "model": valued("ENCODER", "Folder or Hub id of the encoder (default: the default encoder)."),
-    "revision": valued("NAME", "Branch, tag or commit of an encoder on the Hub."),
-    "device": valued("NAME", "Device, such as cpu or cuda:0 (default: an accelerator, if any)."),
-    "dtype": valued(
-        "NAME",
-        "Precision, such as float32 (default: the fastest that keeps ranks).",
-        default="auto",
-    ),
-    "pooling": valued(
-        "NAME",
-        "mean or first (default: that of the checkpoint, or mean).",
-        type=Choices("encoder.loading", "POOLINGS"),
-    ),
-    "context_tokens": valued(
-        "N", "Tokens that are read at once (default: the encoder's maximum).", type=COUNT
-    ),
-    "batch_tokens": valued("N", "Tokens in a forward pass (default: by the device).", type=COUNT),
-    "attention": valued(
-        "NAME",
-        "auto, packed or padded (default: auto).",
-        type=Choices("encoder.loading", "ATTENTIONS"),
-        default="auto",
-    ),
-}
-
-
-def encoder_options(*without: str) -> Decorator:
-    """The options of the encoder, as the argument `loading`: the arguments of
-    `StoryEncoder.from_pretrained`, of which `model` is the first."""
-    options = {name: settings for name, settings in _ENCODER.items() if name not in without}
-    return option_group("loading", "Encoder", options)
-
-
-_NOT_TYPED = ("on_error", "progress")
-"""Scoring options that commands set themselves: bad stories are reported, and progress is shown in
-terminals."""
-
-
-def scoring_options(*only: str, **defaults: Any) -> Decorator:
-    """The options of scoring, as the argument `scoring`: the arguments of `score_stories`.
-    `defaults` are those of this command that differ."""
-    from narrative_twins.salience.operations import OPERATIONS
-    from narrative_twins.salience.options import SCORING_OPTIONS
-
-    options = {}
-    for name in only or [name for name in SCORING_OPTIONS if name not in _NOT_TYPED]:
-        known = SCORING_OPTIONS[name]
-        default = defaults.get(name, known.default)
-        kind: Any = COUNT if known.is_count else None
-        if name == "operations":
-            kind = Names(lambda: OPERATIONS)
-        elif known.choices:
-            kind = (OrNone if known.flags else click.Choice)(known.choices)
-        elif known.parse is not None:
-            kind = Parsed(known.parse)
-        options[name] = valued(
-            "A,B" if name == "operations" else None if known.choices else "N",
-            known.help,
-            flags=("--split",) if name == "splitter" else (f"--{name.replace('_', '-')}",),
-            type=kind,
-            default=default,
-            show_default=default is not None and "default" not in known.help,
-        )
-        options[name]["others"] = [
-            {
-                "flags": (f"--{flag}",),
-                "flag_value": value or "none",
-                "type": kind,
-                "help": f"Short for --{name} {value or 'none'}.",
-            }
-            for flag, value in known.flags.items()
-        ]
-    return option_group("scoring", "Scoring", options)
-
-
-quiet_option = option("-q", "--quiet", is_flag=True, help="Show no progress and no estimate.")
-resume_option = option("--resume", is_flag=True, help="Continue an interrupted run.")
-
-
-def shows_progress(quiet: bool) -> bool:
-    """Whether a progress bar is shown: in a terminal, unless the user wants none."""
-    return sys.stderr.isatty() and not quiet
-
-
-def watch(quiet: bool, factor: float = 1.0) -> Any:
-    """The option `progress` of commands: a progress bar in a terminal, and an estimate with advice
-    if exact scoring takes long; nothing if the user wants none. `factor` is how many times as much
-    is scored as the progress is of."""
-    from narrative_twins.salience.progress import Watch, format_duration
-
-    def advise(exact: float, one_pass: float) -> None:
-        exact, one_pass = exact * factor, one_pass * factor
-        tell(
-            f"exact scores take about {format_duration(exact)}; --fast (--approximate one-pass)"
-            f" takes about {format_duration(one_pass)}"
-        )
-
-    return not quiet and Watch(shows_progress(quiet), advise)
-
-
-def tell(message: object) -> None:
-    """Print a line for the user, without breaking a progress bar."""
-    tqdm.write(for_terminal(f"narrative-twins: {message}"), file=sys.stderr)
-
-
-def plural(number: int, singular: str, plural: str) -> str:
-    """A number with the noun in the right form."""
-    return f"{number:,} {singular if number == 1 else plural}"
 
 
 @contextmanager
@@ -304,55 +226,3 @@ def usage_errors() -> Iterator[None]:
         yield
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-
-
-@contextmanager
-def on_interrupt(hint: str) -> Iterator[None]:
-    """After Ctrl-C in the block, the command ends with a hint on how to continue."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(hint) from None
-
-
-def check_input(files: Sequence[str]) -> None:
-    """Refuse to wait for stories that are typed into the terminal, unless `-` asks for it."""
-    if not files and sys.stdin.isatty():
-        raise click.UsageError("name a file, or - for standard input")
-
-
-def check_output(files: Iterable[str], out: str) -> None:
-    """Refuse an output file or folder that is also an input, or is in a folder whose files are all
-    read, or from which a file is read."""
-    if out == STDIN:
-        return
-    path = os.path.realpath(out)
-    for file in files:
-        read = os.path.realpath(file)
-        if read == path or read.startswith(os.path.join(path, "")):
-            raise click.UsageError(f"{file} is read, and would be overwritten by --out {out}")
-        if os.path.isdir(read) and path.startswith(os.path.join(read, "")):
-            raise click.UsageError(f"--out {out} is in {file}, which is read")
-
-
-def output_format(out: str, given: str | None, by_suffix: Mapping[str, str]) -> str:
-    """The format of an output: the one that is given, else by the suffix of the file; text if it
-    has none."""
-    suffix = os.path.splitext(out)[1].lower()
-    if given is not None or out == STDIN or not suffix:
-        return given or "text"
-    if suffix not in by_suffix:
-        raise click.UsageError(
-            f"--out {out}: {suffix} is not the suffix of a format; use one of"
-            f" {', '.join(by_suffix)}, or name the format with --format"
-        )
-    return by_suffix[suffix]
-
-
-def check_rows_file(files: Iterable[str], out: str) -> None:
-    """Refuse an output file for rows that loaders would not recognize, or that is also an input."""
-    if not out.endswith((".jsonl", ".ndjson")):
-        raise click.UsageError(
-            f"--out {out}: name a file that ends in .jsonl, from which the rows can be loaded"
-        )
-    check_output(files, out)

@@ -2,119 +2,169 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
-from narrative_twins.commands.options import (
+from narrative_twins.books.plain import is_of_gutenberg
+from narrative_twins.books.reading import count_story_files
+from narrative_twins.commands.options import command
+from narrative_twins.commands.outputs import ResultOutput
+from narrative_twins.commands.shared import (
+    FILES,
+    EncoderOptions,
+    StoryFormat,
     check_input,
-    command,
-    encoder_options,
-    on_interrupt,
-    quiet_option,
-    resume_option,
+    is_complete,
     scoring_options,
     tell,
-    usage_errors,
     watch,
-)
-from narrative_twins.commands.outputs import ResultOutput, output_options
-from narrative_twins.commands.stories import (
-    FILES,
-    StoryFormat,
-    StoryInput,
-    files_argument,
-    story_options,
+    write_resumable,
 )
 from narrative_twins.salience.options import ScoringOptions
+from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.show.formats import result_data
 from narrative_twins.stories.reading import story_digest
-from narrative_twins.writing import JsonlLog
+from narrative_twins.stories.story import Story, StoryError
+from narrative_twins.writing import STDIN, JsonlLog, ResumeError
 
 if TYPE_CHECKING:
     from narrative_twins.encoder.story_encoder import StoryEncoder
 
 
-@command(f"Score every sentence of stories. {FILES}")
-@files_argument
-@story_options
-@scoring_options()
-@encoder_options()
-@output_options()
-@resume_option
-@quiet_option
+_GUTENBERG = (
+    "seems to be a book of Project Gutenberg; its header and licence are scored like sentences of"
+    " the story, unless it is read as a book: narrative-twins book FILE"
+)
+
+
+@command(FILES)
 def score(
     files: Sequence[str],
     form: StoryFormat,
-    scoring: Mapping[str, Any],
-    loading: Mapping[str, Any],
+    scoring: Annotated[dict[str, Any], scoring_options()],
+    encoder: EncoderOptions,
     output: ResultOutput,
-    resume: bool,
-    quiet: bool,
+    *,
+    resume: bool = False,
+    quiet: bool = False,
 ) -> int:
-    """Read, score, write."""
+    """Score every sentence of stories.
+
+    Args:
+        files ([FILE]...): the files of the stories.
+        resume: Continue an interrupted run.
+        quiet: Show no progress and no estimate.
+    """
     check_input(files)
     output.check(files, resume)
-    with usage_errors():
-        options = ScoringOptions(**scoring, progress=watch(quiet))
-    if output.is_resumable:
-        return _score_into_log(files, form, options, loading, output, resume)
-    stories = StoryInput(files, form, options)
-    output.write(stories.results(load_encoder(loading), options))
-    return 1 if stories.problems else 0
-
-
-def _score_into_log(
-    files: Sequence[str],
-    form: StoryFormat,
-    options: ScoringOptions,
-    loading: Mapping[str, Any],
-    output: ResultOutput,
-    resume: bool,
-) -> int:
-    """Score into a log of results next to the output, which it becomes when it is complete."""
-    if resume and os.path.exists(output.out) and not os.path.exists(f"{output.out}.part"):
-        tell(f"{output.out} is complete; to score again, leave out --resume")
+    if output.is_resumable and is_complete(output.out, resume):
         return 0
-    encoder = load_encoder(loading)
-    settings = run_settings(options, loading, encoder)
-    settings |= {"score headings": form.score_headings, "top": output.top}
-    log = JsonlLog(f"{output.out}.part", settings, resume)
-    stories = StoryInput(files, form, options, _digests(log))
-    with on_interrupt(f"results so far are in {log.path}; continue with --resume"), log:
-        for result in stories.results(encoder, options):
-            log.append(result_data(result, output.top))
-    log.complete(output.out)
+    options = ScoringOptions(**scoring, progress=watch(quiet))
+    loaded = encoder.load()
+    stories = StoryInput(files, form, options)
+    if not output.is_resumable:
+        output.write(stories.results(loaded, options))
+        return 1 if stories.problems else 0
+
+    def rows(log: JsonlLog) -> Iterator[dict[str, Any]]:
+        stories.done.extend(_digests(log))
+        for result in stories.results(loaded, options):
+            yield result_data(result, output.top)
+
+    settings = {"score headings": form.score_headings, "top": output.top}
+    write_resumable(output.out, resume, encoder.settings(loaded, options) | settings, rows)
     return 1 if stories.problems else 0
 
 
-def load_encoder(loading: Mapping[str, Any]) -> StoryEncoder:
-    """Load the encoder that the options name."""
-    from narrative_twins.encoder.loading import no_progress_bars
-    from narrative_twins.encoder.story_encoder import StoryEncoder
-
-    options = {name: value for name, value in loading.items() if name != "model"}
-    if options["revision"] is None:
-        del options["revision"]
-    with no_progress_bars():
-        return StoryEncoder.from_pretrained(loading["model"], **options)
-
-
-def run_settings(
-    options: ScoringOptions, loading: Mapping[str, Any], encoder: StoryEncoder
-) -> dict[str, Any]:
-    """All that scores depend on, as JSON data: a run is resumed with the same settings only."""
-    from narrative_twins.encoder.loading import encoder_settings
-
-    return encoder_settings(loading["model"], encoder) | options.settings()
-
-
-def _digests(log: JsonlLog) -> list[str]:
+def _digests(log: JsonlLog) -> Iterator[str]:
     """The digests of the stories in a log, in order. Raises `ResumeError` for another row."""
-    digests = []
     for number, row in enumerate(log.rows):
         try:
-            digests.append(story_digest(row.get("id"), row["sentences"], row["windows"]))
+            yield story_digest(row.get("id"), row["sentences"], row["windows"])
         except (KeyError, TypeError):
             raise log.error(number, "is not a result of this command") from None
-    return digests
+
+
+class StoryInput:
+    """The stories of some files, without those that an interrupted run has scored.
+
+    Stories that can't be read are yielded as errors, so that the engine reports them in order.
+
+    Args:
+        files: the files; none for standard input.
+        form: how stories are found in them.
+        scoring: the options of scoring, of which `windows` and `splitter` are used here.
+
+    Attributes:
+        done: digests of the stories that an interrupted run has scored, in the order of the input;
+            see `story_digest`.
+        problems: how many stories could not be scored so far.
+    """
+
+    def __init__(self, files: Sequence[str], form: StoryFormat, scoring: ScoringOptions) -> None:
+        self.files, self.form = list(files) or [STDIN], form
+        self.windows, self.splitter = scoring.windows, form.splitter(scoring.splitter)
+        self.done: deque[str] = deque()
+        self.problems = 0
+        # Of stories that are being scored: the name and the number in the input, and whether
+        # stories that were scored earlier come after it.
+        self._positions: dict[int, tuple[str, int, bool]] = {}
+
+    def __length_hint__(self) -> int:
+        return max(0, count_story_files(self.files, self.form.input_format) - len(self.done))
+
+    def __iter__(self) -> Iterator[Story | StoryError]:
+        yielded, number, is_told = 0, -1, False
+        for number, (name, content, problem) in enumerate(self.form.read(self.files)):
+            story: Story | StoryError
+            source = StoryError(problem) if problem else content
+            try:
+                story = Story.parse(source, self.windows, self.splitter)
+            except StoryError as error:
+                story = error
+            else:
+                if not is_told and (is_told := is_of_gutenberg(story.text)):
+                    tell(f"{name}: {_GUTENBERG}")
+                digest = story_digest(story.id, story.sentences, story.windows)
+                if self.done and self.done[0] == digest:
+                    self.done.popleft()
+                    continue
+            self._positions[yielded] = name, number, bool(self.done)
+            yielded += 1
+            yield story
+        if self.done:
+            raise ResumeError(
+                f"can't resume: {len(self.done)} stories of the earlier run are not in the input,"
+                " or not in that order; use the same input, or write to another file"
+            )
+        if number < 0:
+            tell("there is no story in the input")
+
+    def results(self, encoder: StoryEncoder, options: ScoringOptions) -> Iterator[StorySalience]:
+        """Score the stories, lazily; those that can't be scored are reported and skipped. Results
+        have the index of their story in the whole input. Raises `ResumeError` if a story was not
+        scored by the earlier run, but comes before stories that were."""
+        from narrative_twins.salience.engine import score_stories
+
+        def report(error: StoryError) -> None:
+            self.problems += 1
+            tell(f"{self._positions.pop(error.index or 0)[0]}: {error.problem}")
+
+        # The engine, which could warn, does not know the file and the line of a story.
+        warns = options.on_truncation == "warn"
+        on_truncation: Any = "ignore" if warns else options.on_truncation
+        options = replace(options, on_error=report, on_truncation=on_truncation)
+        for result in score_stories(self, encoder, options):
+            name, number, before_scored = self._positions.pop(result.index)
+            if before_scored:
+                raise ResumeError(f"can't resume: {name} is new; use the same input")
+            if result.truncated and warns:
+                warns = False
+                words = truncation(result.context_tokens, result.cut_tokens)
+                tell(
+                    f"{name}: the story {words} (reported once; another --model may read more at"
+                    " once, --on-truncation ignore hides this)"
+                )
+            yield replace(result, index=number)

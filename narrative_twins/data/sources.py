@@ -50,9 +50,10 @@ TRIPOD = (
 CARD = "README.md"
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 """The id of a data set on the Hub, `user/name`."""
-_HUB_PATH = re.compile(
+HUB_PATH = re.compile(
     rf"hf://datasets/(?P<id>{HUB_ID.pattern})(@(?P<revision>[^/]+))?(/(?P<inside>.*))?"
 )
+"""A data set on the Hub, or files in it, as a path."""
 
 
 def corpus_files(name: str) -> SplitFiles:
@@ -192,7 +193,7 @@ def _hub_files(
 ) -> SplitFiles:
     """The data files by split of a Hub id, or of a path on the Hub. They are downloaded, only those
     of the configuration; without a network, those in the cache of the Hub are used."""
-    match = _HUB_PATH.fullmatch(path)
+    match = HUB_PATH.fullmatch(path)
     if match is None and (not HUB_ID.fullmatch(path) or is_data_file(path)):
         problem = "is not a local path, and not a Hub id (user/name); check the name"
         raise FileNotFoundError(f"{path!r} {problem}")

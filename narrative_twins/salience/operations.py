@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.encoder.tokenizer import Window
 from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Order
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from narrative_twins.encoder.tokenizer import Window
 
 EXACTLY = "score exactly (approximate=None, in commands --exact)"
 """What to do where one pass can't be used, for messages."""

@@ -12,7 +12,7 @@ from datasets import disable_progress_bars
 
 from narrative_twins import TwinsCollator, push_dataset
 from narrative_twins.baselines.graph import cosine_matrix
-from narrative_twins.commands.make_from_texts import parse_similarities
+from narrative_twins.commands.make import parse_similarities
 from narrative_twins.data import load_window_twins
 from narrative_twins.data.rows import check_twins_row, twin_windows
 from narrative_twins.hub.facts import DatasetFacts, read_facts

@@ -9,7 +9,9 @@ from operator import length_hint
 import pytest
 from datasets import Dataset, disable_progress_bars
 
-from narrative_twins.commands.stories import StoryFormat, StoryInput, read_inputs
+from narrative_twins.books.reading import read_story_files
+from narrative_twins.commands.score import StoryInput
+from narrative_twins.commands.shared import StoryFormat
 from narrative_twins.salience.options import ScoringOptions
 
 from support.command import run
@@ -92,7 +94,7 @@ def test_rows_are_read_lazily_and_counted(tmp_path):
     path = tmp_path / "many.parquet"
     rows = {"text": [f"Nadia ran {n} times." for n in range(1000)]}
     Dataset.from_dict(rows).to_parquet(path, batch_size=10)
-    assert next(read_inputs([str(path)])).content == {"text": "Nadia ran 0 times."}
+    assert next(read_story_files([str(path)])).content == {"text": "Nadia ran 0 times."}
     (tmp_path / "tale.txt").write_text("Nadia ran.")
     scoring = ScoringOptions()
     for other, count in ((str(tmp_path / "tale.txt"), 1001), ("a/b", 0), ("none.parquet", 0)):

@@ -12,12 +12,13 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+
+from narrative_twins import writing
 
 LIMIT = 900
 """Seconds to wait for anything. No step takes nearly as long, even on a busy machine; only failures
@@ -90,24 +91,28 @@ def run_in_copy(work: Callable[[], object]) -> int:
 
 
 def killed_at(step: int, torn: bool, work: Callable[[], object]) -> bool:
-    """Run a function in a copy of this process that ends at a step of writing, as by SIGKILL:
-    before the step or, if `torn`, in the middle of it. Returns whether it did; else the function
-    has ended first."""
+    """Run a function in a copy of this process that ends at a step of writing, as by SIGKILL: at
+    the appending of bytes or the renaming of a file, before the step or, if `torn`, with half of
+    the bytes or after the renaming. Returns whether it did; else the function has ended first."""
+    steps = itertools.count()
 
-    def dying(real: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        if next(steps) == step:
-            if torn:
-                half = [args[0], bytes(args[1])[: len(args[1]) // 2]] if real is write else args
-                real(*half, **options)
+    def append(file: Any, data: bytes, real: Any = writing.append) -> None:
+        is_last = next(steps) == step
+        real(file, data[: len(data) // 2 * torn] if is_last else data)
+        if is_last:
             os._exit(9)
-        return real(*args, **options)
+
+    def replace(*names: Any, real: Any = os.replace) -> None:
+        is_last = next(steps) == step
+        if torn or not is_last:
+            real(*names)
+        if is_last:
+            os._exit(9)
 
     def run() -> None:
-        for name in ("write", "fsync", "replace"):
-            setattr(os, name, partial(dying, getattr(os, name)))
+        writing.append, os.replace = append, replace  # in the copy only
         work()
 
-    steps, write = itertools.count(), os.write
     code = run_in_copy(run)
     assert code in (0, 9), "the function failed"
     return code == 9

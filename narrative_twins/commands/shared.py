@@ -1,0 +1,302 @@
+"""What several commands share: options, each declared once; messages and progress; checks of names
+of files; and the log next to an output, which an interrupted run resumes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import click
+from tqdm import tqdm
+
+from narrative_twins.books.reading import BOOK_FORMATS, read_story_files
+from narrative_twins.commands.options import Choices, Count, Group, Names, Number, Option, Parsed
+from narrative_twins.prompting.chat import Server
+from narrative_twins.salience.operations import OPERATIONS
+from narrative_twins.salience.options import SCORING_OPTIONS, ScoringOptions
+from narrative_twins.stories.reading import ROWS, Document
+from narrative_twins.stories.sentences import SPLITTERS, Splitter
+from narrative_twins.writing import STDIN, JsonlLog, for_terminal
+
+if TYPE_CHECKING:
+    from narrative_twins.encoder.story_encoder import StoryEncoder
+
+
+SAMPLES = 10
+"""Answers for each window, as in the paper."""
+FILES = (
+    "A FILE is text, PDF, EPUB, Word or HTML (one story), JSON Lines (one per line), JSON, CSV,"
+    " Parquet or a data set on the Hub (one per row), or a folder of these files; - or none is"
+    " standard input."
+)
+INPUT_FORMATS = Choices(lambda: ["auto", *ROWS, *BOOK_FORMATS])
+
+
+@dataclass(frozen=True)
+class StoryFormat:
+    """How stories are found in files.
+
+    Attributes:
+        input_format: Format of the files (default: by their suffixes).
+        column (NAME): Column or key of the stories in rows (default: text, story or a similar
+            name).
+        score_headings: Score headings as sentences (default: leave them out).
+    """
+
+    heading: ClassVar = "Stories"
+    input_format: Annotated[str, INPUT_FORMATS] = "auto"
+    column: str | None = None
+    score_headings: bool = False
+
+    def read(self, paths: Sequence[str]) -> Iterator[Document]:
+        """The stories of some files."""
+        return read_story_files(paths, self.input_format, column=self.column)
+
+    def splitter(self, name: Splitter | None) -> Splitter | None:
+        """The splitter of this name for `Story.parse`."""
+        if not self.score_headings:
+            return name
+        return SPLITTERS[name if isinstance(name, str) else next(iter(SPLITTERS))]
+
+
+@dataclass(frozen=True)
+class EncoderOptions:
+    """The encoder to load, as for `StoryEncoder.from_pretrained`.
+
+    Attributes:
+        model (ENCODER): Folder or Hub id of the encoder (default: the default encoder).
+        revision (NAME): Branch, tag or commit of an encoder on the Hub.
+        device (NAME): Device, such as cpu or cuda:0 (default: an accelerator, if any).
+        dtype (NAME): Precision, such as float32 (default: the fastest that keeps ranks).
+        pooling (NAME): mean or first (default: that of the checkpoint, or mean).
+        context_tokens (N): Tokens that are read at once (default: the encoder's maximum).
+        batch_tokens (N): Tokens in a forward pass (default: by the device).
+        attention (NAME): auto, packed or padded (default: auto).
+    """
+
+    heading: ClassVar = "Encoder"
+    model: str | None = None
+    revision: str | None = None
+    device: str | None = None
+    dtype: str = "auto"
+    pooling: Annotated[str, Choices("encoder.loading", "POOLINGS")] | None = None
+    context_tokens: Count | None = None
+    batch_tokens: Count | None = None
+    attention: Annotated[str, Choices("encoder.loading", "ATTENTIONS")] = "auto"
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """How the encoder is loaded: arguments by name."""
+        values = {name: value for name, value in asdict(self).items() if name != "model"}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def load(self) -> StoryEncoder:
+        """Load the encoder."""
+        from narrative_twins.encoder.loading import no_progress_bars
+        from narrative_twins.encoder.story_encoder import StoryEncoder
+
+        with no_progress_bars():
+            return StoryEncoder.from_pretrained(self.model, **self.loading)
+
+    def settings(self, encoder: StoryEncoder, options: ScoringOptions) -> dict[str, Any]:
+        """All that scores depend on, as JSON data: a run is resumed with the same only."""
+        from narrative_twins.encoder.loading import encoder_settings
+
+        return encoder_settings(self.model, encoder) | options.settings()
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise ValueError(f"{text!r} is not a JSON object")
+    return value
+
+
+@dataclass(frozen=True)
+class RequestOptions:
+    """The request to a language model, see `Server`.
+
+    Attributes:
+        key_variable (NAME): Environment variable of the API key, which is sent only to the server
+            (default: OPENAI_API_KEY, if the server is OpenAI's or on this machine).
+        temperature (T): For sampling.
+        seed (N): For sampling (default: 0).
+        concurrency (N): Requests at once.
+        request (JSON): Further fields of each request; null removes a field. For example, for a
+            reasoning model: '{"max_completion_tokens": 8000, "reasoning_effort": "low"}' (default:
+            max_tokens 4000).
+    """
+
+    heading: ClassVar = "Requests to the language model"
+    key_variable: str | None = None
+    temperature: Annotated[float, Number(min=0)] = Server.temperature
+    seed: Annotated[int, click.IntRange(min=0)] = Server.seed
+    concurrency: Count = Server.concurrency
+    request: Annotated[dict[str, Any], _json_object] | None = None
+
+    def server(self, url: str, model: str) -> Server:
+        """A server with these requests."""
+        settings = self.key_variable, self.temperature, self.seed, self.request or {}
+        return Server(url, model, *settings, self.concurrency)
+
+
+def scoring_options(*names: str, **defaults: Any) -> Group:
+    """The options of scoring of these names, as arguments of `ScoringOptions`, which are checked;
+    without names all but those that commands set themselves: bad stories are reported, and progress
+    is shown in terminals. `defaults` are those of this command that differ."""
+    options: list[click.Parameter] = []
+    for name in names or [name for name in SCORING_OPTIONS if name not in ("on_error", "progress")]:
+        info = SCORING_OPTIONS[name]
+        kind: Any = click.IntRange(min=1) if info.is_count else info.parse and Parsed(info.parse)
+        if name == "operations":
+            kind = Names(lambda: OPERATIONS)
+        elif info.choices:
+            kind = click.Choice([*info.choices, *["none"] * bool(info.flags)])
+        default = defaults.get(name, info.default)
+        flag = "split" if name == "splitter" else name.replace("_", "-")
+        metavar = "A,B" if name == "operations" else None if info.choices else "N"
+        shows: Any = {"default": default, "show_default": default and "default" not in info.help}
+        settings: dict[str, Any] = {"type": kind, "heading": "Scoring"}
+        about = {"help": info.help, "metavar": metavar, **shows, **settings}
+        options.append(Option([f"--{flag}", name], **about))
+        for flag, value in info.flags.items():
+            text = f"Short for --{name} {value or 'none'}."
+            short = Option([f"--{flag}", name], flag_value=value or "none", help=text, **settings)
+            options.append(short)
+
+    def checked(**values: Any) -> dict[str, Any]:
+        values = {name: None if value == "none" else value for name, value in values.items()}
+        ScoringOptions(**values)
+        return values
+
+    return Group(checked, options)
+
+
+def percentage(text: str) -> float:
+    """A share above 0, up to 1, also as a percentage: `0.1` or `10%`."""
+    number = text.removesuffix("%")
+    try:
+        value = float(number) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise ValueError(f"{text!r} is not a share of the sentences, such as 10% or 0.1")
+    return value
+
+
+def shows_progress(quiet: bool) -> bool:
+    """Whether a progress bar is shown: in a terminal, unless the user wants none."""
+    return sys.stderr.isatty() and not quiet
+
+
+def watch(quiet: bool, factor: float = 1.0) -> Any:
+    """The option `progress` of commands: a progress bar in a terminal, and an estimate with advice
+    if exact scoring takes long; nothing if the user wants none. `factor` is how many times as much
+    is scored as the progress is of."""
+    from narrative_twins.salience.progress import Watch, format_duration
+
+    def advise(exact: float, one_pass: float) -> None:
+        tell(
+            f"exact scores take about {format_duration(exact * factor)}; --fast (--approximate"
+            f" one-pass) takes about {format_duration(one_pass * factor)}"
+        )
+
+    return not quiet and Watch(shows_progress(quiet), advise)
+
+
+def tell(message: object) -> None:
+    """Print a line for the user, without breaking a progress bar."""
+    tqdm.write(for_terminal(f"narrative-twins: {message}"), file=sys.stderr)
+
+
+def plural(number: int, singular: str, plural: str) -> str:
+    """A number with the noun in the right form."""
+    return f"{number:,} {singular if number == 1 else plural}"
+
+
+@contextmanager
+def on_interrupt(hint: str) -> Iterator[None]:
+    """After Ctrl-C in the block, the command ends with a hint on how to continue."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(hint) from None
+
+
+def is_complete(out: str, resume: bool) -> bool:
+    """Whether the output to resume is complete, of which the user is told."""
+    if is_done := resume and os.path.exists(out) and not os.path.exists(f"{out}.part"):
+        tell(f"{out} is complete; to score again, leave out --resume")
+    return is_done
+
+
+def write_resumable(
+    out: str,
+    resume: bool,
+    settings: Mapping[str, Any],
+    rows: Callable[[JsonlLog], Iterable[Mapping[str, Any]]],
+) -> None:
+    """Write JSON Lines into a log next to the output, which it becomes when it is complete.
+
+    Args:
+        out: the output.
+        resume: whether a log that an interrupted run left is continued.
+        settings: all that the rows depend on, as JSON data.
+        rows: makes the rows after those that the log has.
+    """
+    log = JsonlLog(f"{out}.part", settings, resume)
+    with on_interrupt(f"results so far are in {log.path}; continue with --resume"), log:
+        for row in rows(log):
+            log.append(row)
+    log.complete(out)
+
+
+def check_input(files: Sequence[str]) -> None:
+    """Refuse to wait for stories that are typed into the terminal, unless `-` asks for it."""
+    if not files and sys.stdin.isatty():
+        raise click.UsageError("name a file, or - for standard input")
+
+
+def check_output(files: Iterable[str], out: str) -> None:
+    """Refuse an output file or folder that is also an input, or is in a folder whose files are all
+    read, or from which a file is read."""
+    if out == STDIN:
+        return
+    path = os.path.realpath(out)
+    for file in files:
+        source = os.path.realpath(file)
+        if source == path or source.startswith(os.path.join(path, "")):
+            raise click.UsageError(f"{file} is read, and would be overwritten by --out {out}")
+        if os.path.isdir(source) and path.startswith(os.path.join(source, "")):
+            raise click.UsageError(f"--out {out} is in {file}, which is read")
+
+
+def check_rows_file(files: Iterable[str], out: str) -> None:
+    """Refuse an output file for rows that loaders would not recognize, or that is also an input."""
+    if not out.endswith((".jsonl", ".ndjson")):
+        raise click.UsageError(
+            f"--out {out}: name a file that ends in .jsonl, from which the rows can be loaded"
+        )
+    check_output(files, out)
+
+
+def output_format(out: str, name: str | None, by_suffix: Mapping[str, str]) -> str:
+    """The format of an output: the one with this name, else by the suffix of the file; text if it
+    has none."""
+    suffix = os.path.splitext(out)[1].lower()
+    if name is not None or out == STDIN or not suffix:
+        return name or "text"
+    if suffix not in by_suffix:
+        raise click.UsageError(
+            f"--out {out}: {suffix} is not the suffix of a format; use one of"
+            f" {', '.join(by_suffix)}, or name the format with --format"
+        )
+    return by_suffix[suffix]
