@@ -45,11 +45,15 @@ def html_of(*results, **options) -> str:
     return "".join(to_html(results, **options))
 
 
+def svg_of(result) -> str:
+    """The texts of a plot."""
+    return " ".join(texts_of(b"".join(write_results([result], "svg"))))
+
+
 def test_tables_have_every_sentence_and_score():
     text = rendered(result_of(["Nadia ran.", "It rained.", "It is.", "Nobody knew."], windows=2))
-    wanted = ["story 1: 4 sentences, 2 windows", "deletion", "summarization", "Nadia ran."]
-    for words in [*wanted, "It rained.", "Nobody knew.", "★ 1.000 █", "★ 0.750 █", "0.000 ▁"]:
-        assert words in text
+    words = "deletion|summarization|Nadia ran.|It rained.|Nobody knew.|★ 1.000 █|★ 0.750 █|0.000 ▁"
+    assert all(each in text for each in ["story 1: 4 sentences, 2 windows", *words.split("|")])
     text = rendered(result_of(["Nadia ran.", "It rained."]), colours=True)
     assert f"48;2;{';'.join(map(str, STRONG))}" in text
     assert re.search(r"\x1b\[2m[^\x1b]*It rained", text)
@@ -85,11 +89,12 @@ def test_any_text_is_shown_as_text(texts, name):
 
 
 def test_markup_is_escaped_and_pages_load_nothing():
-    nasty = "<script>alert('x')</script> [bold red]rich[/] {{ 7 * 7 }} {% raw %} \x1b[2J"
-    page = html_of(result_of([nasty, "B."], name=nasty))
-    assert "<script" not in page and "[bold red]rich[/] {{ 7 * 7 }} {% raw %}" in page
+    markup = "[bold red]rich[/] {{ 7 * 7 }} {% raw %}"
+    nasty = f"<script>alert('x')</script> {markup} \x1b[2J"
+    result = result_of([nasty, "B."], name=nasty)
+    page = html_of(result)
+    assert markup in page and "[bold red]rich[/]" in rendered(result)
     assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;" in page
-    assert "[bold red]rich[/]" in rendered(result_of([nasty, "B."], name=nasty))
     html_of(random_result(NASTY, name="\ud83d")).encode("utf-8")
     assert "://" not in page and page.startswith("<!doctype html>") and 'charset="utf-8"' in page
     assert not {"script", "link", "img", "iframe"} & set(Parsed(page).tags)
@@ -97,8 +102,7 @@ def test_markup_is_escaped_and_pages_load_nothing():
 
 def test_pages_are_written_as_results_arrive():
     read = []
-    pieces = to_html(read.append(i) or result_of(["A."]) for i in range(2000))
-    next(pieces)
+    next(to_html(read.append(i) or result_of(["A."]) for i in range(2000)))
     assert 0 < len(read) < 1000
 
 
@@ -113,9 +117,9 @@ def test_text_has_contrast_on_every_shade():
     scores = [i / 20 - 0.5 for i in range(21)]
     light, dark = shades(scores), shades(scores, PALE_DARK, STRONG_DARK)
     assert (light[0], light[-1], dark[0], dark[-1]) == (PALE, STRONG, PALE_DARK, STRONG_DARK)
-    for own, other in zip(light, dark, strict=True):
-        assert (luminance(own) + 0.05) / (luminance((0x1B, 0x1B, 0x1F)) + 0.05) >= 7.5
-        assert (luminance((236, 231, 223)) + 0.05) / (luminance(other) + 0.05) >= 4.5
+    for pale, deep in zip(light, dark, strict=True):
+        assert (luminance(pale) + 0.05) / (luminance((0x1B, 0x1B, 0x1F)) + 0.05) >= 7.5
+        assert (luminance((236, 231, 223)) + 0.05) / (luminance(deep) + 0.05) >= 4.5
     assert shades([0.5, 0.5]) == [PALE, PALE]
 
 
@@ -127,25 +131,15 @@ def test_what_is_alone_in_its_window_has_no_star_no_bar_and_no_shade():
         for shown in (rendered(result), html_of(result), result._repr_html_(), svg_of(result)):
             assert line.format(what) in " ".join(unescape(shown).split())
     assert not any(sign in rendered(one) + html_of(one) for sign in f"{MARK}{BARS}")
-    assert not {"most salient", "Shaded"} & set(re.findall("most salient|Shaded", rendered(one)))
+    assert not re.search("most salient|Shaded", rendered(one))
     assert html_of(one).count(hex_color(PALE)) >= 3 and hex_color(STRONG) not in html_of(one)
     # The first sentence has the highest summarization, the last the highest deletion.
-    rows = [line.split() for line in rendered(two).splitlines() if re.match(r" \d", line)]
-    assert rows == [
-        ["1", "0.000", "1.000", "A."],
-        ["2", "0.250", "▁", "★", "0.750", "█", "B."],
-        ["3", "★", "0.500", "█", "0.500", "▁", "C."],
-        ["4", "0.750", "0.250", "D."],
-    ]
-    assert two.marked("deletion", 3) == [2, 1]
+    rows = [" ".join(row.split()) for row in rendered(two).splitlines() if re.match(r" \d", row)]
+    shown = "1 0.000 1.000 A.|2 0.250 ▁ ★ 0.750 █ B.|3 ★ 0.500 █ 0.500 ▁ C.|4 0.750 0.250 D."
+    assert "|".join(rows) == shown and two.marked("deletion", 3) == [2, 1]
     page = shaded_text(two, "summarization")
     light = re.findall(r"--light:rgb(\(.*?\))", page)
     assert light == [str(PALE), str(STRONG), str(PALE), str(PALE)] and page.count(" top") == 1
-
-
-def svg_of(result) -> str:
-    """The texts of a plot."""
-    return " ".join(texts_of(b"".join(write_results([result], "svg"))))
 
 
 @pytest.mark.parametrize(("n", "stars"), [(2, 1), (8, 2), (35, 7)])
@@ -167,36 +161,38 @@ def test_headings_are_shown_without_scores():
 
 @pytest.fixture
 def score(bert_folder, tmp_path, capsys):
-    story, stories = tmp_path / "one.txt", tmp_path / "two.jsonl"
-    story.write_text("Nadia ran. It rained. The mill burned.")
-    stories.write_text('{"id": "a", "text": "Nadia ran. It rained."}\n{"text": "He left."}\n')
+    """Scores a story, or two, by the command."""
+    stories = {"one": tmp_path / "one.txt", "two": tmp_path / "two.jsonl"}
+    stories["one"].write_text("Nadia ran. It rained. The mill burned.")
+    stories["two"].write_text(
+        '{"id": "a", "text": "Nadia ran. It rained."}\n{"text": "He left."}\n'
+    )
 
-    def call(*arguments):
-        code = main(["score", "--model", bert_folder, "--device", "cpu", *map(str, arguments)])
-        return code, capsys.readouterr().err
+    def call(name, *arguments, model=bert_folder):
+        command = ["score", stories[name], "--model", model, "--device", "cpu", *arguments]
+        return main([str(part) for part in command]), capsys.readouterr().err
 
-    return call, story, stories
+    return call
 
 
 def test_images_by_the_command(score, tmp_path, monkeypatch):
     """To files and to pipes, but not to a terminal."""
-    call, story, stories = score
-    assert call(story, "-o", tmp_path / "one.svg", "--top", "1") == (0, "")
+    assert score("one", "-o", tmp_path / "one.svg", "--top", "1") == (0, "")
     shown = set(texts_of((tmp_path / "one.svg").read_bytes()))
     assert {"deletion", "shifting", "story 1: 3 sentences, 1 window"} <= shown
-    code, err = call(stories, "-o", tmp_path / "bad.png")
+    code, err = score("two", "-o", tmp_path / "bad.png")
     assert code == 1 and "an image shows one story, not several; write several as html" in err
-    stories.write_text('""\n')
-    code, err = call(stories, "-o", tmp_path / "bad.png")
+    (tmp_path / "two.jsonl").write_text('""\n')
+    code, err = score("two", "-o", tmp_path / "bad.png")
     assert code == 1 and "the story is empty" in err and "one story, not none" in err
     assert not list(tmp_path.glob("bad.png*"))
     data = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(data, encoding="utf-8"))
-    assert call(story, "-f", "png")[0] == 0
+    assert score("one", "-f", "png")[0] == 0
     assert imread(io.BytesIO(data.getvalue())).shape[1] == 1400
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     with pytest.raises(SystemExit):
-        call(story, "-f", "png")
+        score("one", "-f", "png")
 
 
 def test_a_new_format_is_one_function(score, tmp_path, monkeypatch):
@@ -206,18 +202,16 @@ def test_a_new_format_is_one_function(score, tmp_path, monkeypatch):
 
     @register_format("counts", "text/x-counts", suffixes=(".counts",), extra="plot")
     def counts(results, layout):
-        for result in results:
-            yield f"{len(result.sentences)}\n"
+        return (f"{len(result.sentences)}\n" for result in results)
 
-    call, story, _ = score
-    assert call(story, "-o", tmp_path / "a.counts") == (0, "")
+    assert score("one", "-o", tmp_path / "a.counts") == (0, "")
     assert (tmp_path / "a.counts").read_text() == "3\n"
-    assert call(story, "-f", "counts", "-o", tmp_path / "b") == (0, "")
+    assert score("one", "-f", "counts", "-o", tmp_path / "b") == (0, "")
     assert list(write_results([result_of(["A."])], "counts")) == ["1\n"]
 
     def missing(extra):
         raise ImportError(f"pip install 'narrative_twins[{extra}]'")
 
     monkeypatch.setattr("narrative_twins.show.formats.check_extra", missing)
-    code, err = call(story, "-f", "counts", "-o", tmp_path / "b", "--model", "/nowhere")
+    code, err = score("one", "-f", "counts", "-o", tmp_path / "b", model="/nowhere")
     assert code == 1 and "pip install 'narrative_twins[plot]'" in err
