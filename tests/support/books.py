@@ -58,11 +58,12 @@ def epub2_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
     files, points = dict[str, str | bytes](), ""
     for number, (heading, paragraphs, breaks) in enumerate(chapters):
         half = len(paragraphs) // 2 or 1
-        first = WrittenChapter(None, paragraphs[:half], [at for at in breaks if at < half])
-        rest = WrittenChapter(None, paragraphs[half:], [at - half for at in breaks if at >= half])
-        files[f"c{number}a.xhtml"] = xhtml(_body([first]))
-        if rest.paragraphs:
-            files[f"c{number}b.xhtml"] = xhtml(_body([rest]))
+        for part, start in (("a", 0), ("b", half)):
+            inside = paragraphs[start:][: None if start else half]
+            marks = [at - start for at in breaks if 0 <= at - start < len(inside)]
+            if inside or not start:
+                body = _body([WrittenChapter(None, inside, marks)])
+                files[f"c{number}{part}.xhtml"] = xhtml(body)
         if heading is not None:
             label = f"<navLabel><text>{escape(heading)}</text></navLabel>"
             points += f'<navPoint>{label}<content src="c{number}a.xhtml"/></navPoint>'
@@ -73,9 +74,8 @@ def epub2_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
 def docx_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
     """A Word file."""
     parts = _marked(chapters, lambda heading: word_paragraph(heading, "Heading2"), "***")
-    return docx(
-        "".join(part if part.startswith("<") else word_paragraph(part) for part in parts), title
-    )
+    body = [part if part.startswith("<") else word_paragraph(part) for part in parts]
+    return docx("".join(body), title)
 
 
 WRITERS = {
@@ -127,18 +127,9 @@ def epub(
     more: Mapping[str, str | bytes] | None = None,
 ) -> bytes:
     """An EPUB file with these documents in the folder `OEBPS`, in this order; `nav.xhtml` is the
-    navigation.
-
-    Args:
-        files: the documents.
-        title: the title.
-        version: of EPUB.
-        ncx: the table of contents of EPUB 2.
-        spine: the content of the spine; default all documents.
-        guide: the content of the guide.
-        more: further files of the archive, which may replace others.
-    """
-    listed, order = "", ""
+    navigation. `ncx` is the table of contents of EPUB 2, the spine has all documents by default,
+    and `more` are further files of the archive, which may replace others."""
+    listed, order, toc = "", "", ""
     for number, path in enumerate(files):
         kind = ' properties="nav"' if path == "nav.xhtml" else ""
         media = f'media-type="application/xhtml+xml"{kind}'
@@ -146,8 +137,8 @@ def epub(
         order += f'<itemref idref="i{number}"/>'
     if ncx is not None:
         listed += '<item id="ncx" href="toc.ncx" media-type="application/x-dtbncx+xml"/>'
+        files, toc = {**files, "toc.ncx": ncx}, ' toc="ncx"'
     name = "" if title is None else f"<dc:title>{escape(title)}</dc:title>"
-    toc = "" if ncx is None else ' toc="ncx"'
     package = (
         f'<package xmlns="http://www.idpf.org/2007/opf" version="{version}"><metadata '
         f'xmlns:dc="http://purl.org/dc/elements/1.1/">{name}</metadata><manifest>{listed}</manifest>'
@@ -164,8 +155,6 @@ def epub(
         "OEBPS/content.opf": package,
     }
     packed |= {f"OEBPS/{path}": content for path, content in files.items()}
-    if ncx is not None:
-        packed["OEBPS/toc.ncx"] = ncx
     return archive(packed | dict(more or {}))
 
 
@@ -181,15 +170,11 @@ def archive(files: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED
 def pdf(*pages: list[str] | bytes, options: str = "") -> bytes:
     """A PDF file with these lines on its pages; or with these contents of pages, which have these
     options."""
-    font, catalog = (
-        b"/Type /Font /Subtype /Type1 /BaseFont /Helvetica",
-        b"/Type /Catalog /Pages 2 0 R",
-    )
-    objects = [b"<< %s >>" % catalog, b"", b"<< %s >>" % font]
+    font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", font]
     for page in pages:
-        if isinstance(page, bytes):
-            content = page
-        else:
+        content = page
+        if not isinstance(page, bytes):
             lines = " ".join(f"({line}) Tj 0 -20 Td" for line in page)
             content = f"BT /F1 12 Tf 50 700 Td {lines} ET".encode()
         settings = b"/Length %d%s" % (len(content), options.encode())

@@ -8,32 +8,21 @@ import shutil
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+ARGUMENTS = "no-sandbox disable-gpu disable-quic no-first-run disable-background-networking".split()
+ARGUMENTS += ["disable-component-update", "disable-sync"]
 
 
 @pytest.fixture(scope="module")
 def browser():
     """Headless Chromium; tests that use it are skipped if Chromium or playwright is not
     installed."""
-    sync_api = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: .[app-test]"
-    )
+    sync_api = pytest.importorskip("playwright.sync_api", reason="install .[app-test]")
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
-        pytest.skip(
-            f"Chromium is not installed as {', '.join(NAMES)} (Debian: install the package"
-            " chromium)"
-        )
+        pytest.skip(f"Chromium is not installed as {', '.join(NAMES)}")
     with sync_api.sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=path, args=ARGUMENTS)
+        arguments = [f"--{name}" for name in ARGUMENTS]
+        chromium = play.chromium.launch(executable_path=path, args=arguments)
         yield chromium
         chromium.close()
 
@@ -46,10 +35,7 @@ def misplaced(page) -> list[str]:
 
 def contrasts(page) -> list[tuple[str, float]]:
     """Every visible text with its WCAG 2 contrast to its background, lowest first."""
-    return [
-        tuple(found)
-        for found in page.evaluate(f"() => {{ {_TEXTS} {_CONTRASTS} return contrasts(); }}")
-    ]
+    return list(map(tuple, page.evaluate(f"() => {{ {_TEXTS} {_CONTRASTS} return contrasts(); }}")))
 
 
 _TEXTS = """

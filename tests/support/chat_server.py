@@ -21,8 +21,7 @@ from unittest import mock
 _ssl_context = cache(ssl.create_default_context)
 
 WORDS = (
-    "amber basin cedar delta ember fable grove haven inlet jetty knoll ledge maple north ochre"
-    " pearl quay ridge".split()
+    "amber basin cedar delta ember fable grove haven inlet jetty knoll ledge maple ochre".split()
 )
 
 
@@ -32,12 +31,8 @@ def rng(*parts: object) -> random.Random:
 
 
 def sentence(generator: random.Random) -> str:
-    return (
-        " ".join(
-            generator.choice(WORDS) + str(generator.randrange(90)) for _ in range(6)
-        ).capitalize()
-        + "."
-    )
+    words = [f"{generator.choice(WORDS)}{generator.randrange(90)}" for _ in range(6)]
+    return " ".join(words).capitalize() + "."
 
 
 def story_in(prompt: str) -> Any:
@@ -50,40 +45,26 @@ def model_answer(prompt: str, seed: int) -> str:
     """A valid answer to a prompt; each sentence of an expansion or twin begins with the first word
     of the story."""
     generator = rng(prompt, seed)
-    choice = re.search(r"number of the sentence from (\d+) to (\d+): (.+)$", prompt)
-    if choice:
-        chosen = generator.randint(int(choice[1]), int(choice[2]))
-        summary = {"summary": sentence(generator), "most_important": chosen}
-        return json.dumps(summary if "summary" in choice[3] else {"sentence": chosen})
-    shares = re.search(
-        r"number of votes for each of the sentences (\d+) to (\d+), which add up to 10: ", prompt
-    )
-    if shares:
-        votes = [0] * (int(shares[2]) - int(shares[1]) + 1)
-        for _ in range(10):
-            votes[generator.randrange(len(votes))] += 1
+    if choice := re.search(r"number of the sentence from (\d+) to (\d+): (.+)$", prompt):
+        number = generator.randint(int(choice[1]), int(choice[2]))
+        summary = {"summary": sentence(generator), "most_important": number}
+        return json.dumps(summary if "summary" in choice[3] else {"sentence": number})
+    if shares := re.search(r"votes for each of the sentences (\d+) to (\d+), which add", prompt):
+        count = int(shares[2]) - int(shares[1]) + 1
+        places = [generator.randrange(count) for _ in range(10)]
+        votes = [places.count(place) for place in range(count)]
         return json.dumps({"summary": sentence(generator), "votes": votes})
-    rating = re.search(r"Give each of the (\d+) sentences", prompt)
-    if rating:
+    if rating := re.search(r"Give each of the (\d+) sentences", prompt):
         scores = [round(generator.uniform(0.01, 0.98), 9) for _ in range(int(rating[1]))]
         named = {f"sentence_{number}": score for number, score in enumerate(scores, start=1)}
         return json.dumps(named if '"sentence_1"' in prompt else {"scores": scores})
     story = story_in(prompt)
     if isinstance(story, dict):
-        return json.dumps(
-            {name: [*section[:-1], sentence(generator)] for name, section in story.items()}
-        )
-    name = story[0].split()[0]
-    if "write it anew" in prompt:
-        sentences = [f"{name} {sentence(generator)}" for _ in range(4 * len(story))]
-    elif "Retell it" in prompt:
-        sentences = [
-            f"{name} {sentence(generator)}"
-            for _ in range(int(prompt.split("in exactly ")[1].split()[0]))
-        ]
-    else:
-        sentences = [*story[:-1], sentence(generator)]
-    return json.dumps({"sentences": sentences})
+        return json.dumps({key: [*part[:-1], sentence(generator)] for key, part in story.items()})
+    exactly = re.search(r"Retell it.* in exactly (\d+)", prompt, re.S)
+    count = 4 * len(story) if "write it anew" in prompt else int(exactly[1]) if exactly else 0
+    sentences = [f"{story[0].split()[0]} {sentence(generator)}" for _ in range(count)]
+    return json.dumps({"sentences": sentences or [*story[:-1], sentence(generator)]})
 
 
 def completion(text: object, finish: str = "stop", model: str = "tiny") -> dict[str, Any]:

@@ -44,14 +44,10 @@ class Learn(NamedTuple):
 
 
 LITTLE = Learn()
-
-
 SPECIAL = {
     "bert": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
     "roberta": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
 }
-
-
 BERT_LIKE = ("bert", "bert-cased", "modernbert", "superwords")
 
 
@@ -120,26 +116,18 @@ def encoder_of(kind: str, positions: int = 512, learn: Learn = LITTLE):
         # would be alike.
         "initializer_range": 0.5,
     }
-    if kind == "modernbert":
-        config = transformers.ModernBertConfig(
-            max_position_embeddings=positions,
-            local_attention=32,
-            global_attn_every_n_layers=2,
-            cls_token_id=tokenizer.cls_token_id,
-            sep_token_id=tokenizer.sep_token_id,
-            bos_token_id=tokenizer.cls_token_id,
-            eos_token_id=tokenizer.sep_token_id,
-            **size,
-        )
-        return transformers.ModernBertModel(config).eval(), tokenizer
     names = {"roberta": "Roberta", "mpnet": "MPNet", "xlm-roberta": "XLMRoberta"}
-    name = names.get(kind, "Bert")
-    # The others do not use the positions up to the padding id.
+    # These do not use the positions up to the padding id.
     kept = tokenizer.pad_token_id + 1 if kind in names else 0
-    config = getattr(transformers, f"{name}Config")(
-        max_position_embeddings=positions + kept, **size
-    )
-    return getattr(transformers, f"{name}Model")(config).eval(), tokenizer
+    name = (names | {"modernbert": "ModernBert"}).get(kind, "Bert")
+    if name == "ModernBert":
+        first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
+        size |= {"cls_token_id": first, "bos_token_id": first}
+        size |= {"sep_token_id": last, "eos_token_id": last}
+        size |= {"local_attention": 32, "global_attn_every_n_layers": 2}
+    config = getattr(transformers, f"{name}Config")
+    model = getattr(transformers, f"{name}Model")
+    return model(config(max_position_embeddings=positions + kept, **size)).eval(), tokenizer
 
 
 @cache

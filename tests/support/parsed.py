@@ -16,7 +16,7 @@ class Parsed(HTMLParser):
         elements: tag and attributes of each element; comments count as elements.
         texts: by tag, the text content of each element.
         rows: the text of the cells of tables, by row.
-        links: the addresses of links.
+
     """
 
     def __init__(self, html: str | Path) -> None:
@@ -27,7 +27,6 @@ class Parsed(HTMLParser):
         self.close()
         assert not self.open
         self.tags = [tag for tag, _ in self.elements]
-        self.links = [attributes["href"] for tag, attributes in self.elements if tag == "a"]
 
     def handle_starttag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
