@@ -4,10 +4,12 @@ is written there, and it is little."""
 from __future__ import annotations
 
 import gc
+import inspect
 import re
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,6 @@ import narrative_twins
 from narrative_twins.books import book_table
 
 from support.books import WRITERS, WrittenChapter
-from support.models import encoder_of
 
 ROOT = Path(__file__).parent.parent
 STORY = "Omar cleaned a window. A man cried. Omar wrote a word."
@@ -46,21 +47,17 @@ def modules_run(call: Callable[[], Any]) -> dict[str, int]:
 
     def follow(frame: Any, event: str, argument: Any) -> None:
         code = frame.f_code
-        if event not in ("call", "return"):
-            return
-        if code.co_name in _AT_IMPORT:
-            depth = getattr(importing, "depth", 0)
-            importing.depth = depth + (1 if event == "call" else -1)
-            return
+        if code.co_name in _AT_IMPORT and event in ("call", "return"):
+            importing.depth = getattr(importing, "depth", 0) + (1 if event == "call" else -1)
         name = frame.f_globals.get("__name__", "")
-        is_class_body = not code.co_flags & 0x0002  # without CO_NEWLOCALS
-        if event == "call" and name.startswith(PACKAGE) and not getattr(importing, "depth", 0):
-            if not is_class_body:
-                module = name.removeprefix(PACKAGE)
-                returns = seen.setdefault(module, 0)
-                if last_entered.setdefault(module, len(seen)) < len(seen):
-                    seen[module] = returns + 1
-                last_entered[module] = len(seen)
+        is_function = code.co_flags & inspect.CO_NEWLOCALS  # not a class body
+        if event != "call" or not is_function or not name.startswith(PACKAGE):
+            return
+        if getattr(importing, "depth", 0) == 0:
+            module = name.removeprefix(PACKAGE)
+            seen.setdefault(module, 0)
+            seen[module] += last_entered.setdefault(module, len(seen)) < len(seen)
+            last_entered[module] = len(seen)
 
     gc.collect()  # generators that earlier tests left open would be entered when they are closed
     threading.setprofile(follow)
@@ -104,7 +101,7 @@ def test_the_way_of_a_book_comes_back_to_no_room(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_way_of_a_training_step(tmp_path, monkeypatch):
+def test_the_way_of_a_training_step(tmp_path, monkeypatch, bert_folder):
     from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
     class StepDone(Exception):
@@ -115,24 +112,20 @@ def test_the_way_of_a_training_step(tmp_path, monkeypatch):
         raise StepDone
 
     def train():
-        try:
+        with suppress(StepDone):
             train_wiki.main()
-        except StepDone:
-            pass
 
     monkeypatch.syspath_prepend(ROOT / "examples")
     import train_wiki
 
-    for part in encoder_of("bert"):
-        part.save_pretrained(tmp_path / "encoder")
     monkeypatch.chdir(tmp_path)
     original = NarrativeTwinsTrainer.training_step
     monkeypatch.setattr(NarrativeTwinsTrainer, "training_step", step)
-    options = ["--smoke", "--encoder", str(tmp_path / "encoder"), "--report_to", "none"]
-    monkeypatch.setattr(sys, "argv", ["train_wiki.py", *options, "--use_cpu", "true"])
+    options = ["--smoke", "--encoder", bert_folder, "--report_to", "none", "--use_cpu", "true"]
+    monkeypatch.setattr(sys, "argv", ["train_wiki.py", *options])
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    found = list(modules_run(train))
-    assert found == documented("From a script to a step of training") and len(found) <= 14
+    way = list(modules_run(train))
+    assert way == documented("From a script to a step of training") and len(way) <= 14
 
 
 SHARED = {"extras", "writing", "commands.cli", "commands.options", "commands.shared"}
@@ -147,14 +140,8 @@ def test_the_way_of_labels(bert_folder, tmp_path, monkeypatch, capsys):
         assert main([*command, "--quiet", "--dtype", "float32", "--device", "cpu"]) == 0
 
     monkeypatch.chdir(tmp_path)
-    rows = [
-        "story_id,sentence,label",
-        "a,Nadia ran.,0",
-        "a,It rained.,1",
-        "b,He left.,1",
-        "b,So.,0",
-    ]
-    Path("labels.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    rows = "story_id,sentence,label\na,It rained.,0\na,She ran.,1\nb,He left.,1\nb,So.,0\n"
+    Path("labels.csv").write_text(rows, encoding="utf-8")
     scoring = {*documented("From a story to its scores"), "salience.progress"}
     way = [name for name in modules_run(evaluate) if name not in SHARED | scoring]
     assert way == documented("From labels to a table") and len(way) <= 14
