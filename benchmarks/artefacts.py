@@ -4,8 +4,8 @@ artefacts`):
     python benchmarks/artefacts.py FOLDER [--out benchmarks/results/artefacts.json]
 
 FOLDER contains `roc_val.json` (five-sentence stories with votes), which are scored exactly, and
-`tripod_train.json` (film synopses with turning points) and `fairytaleqa.jsonl` (tales, without
-labels), which are scored in one pass; missing files are skipped.
+`tripod_train.json` (film synopses with turning points), which are scored in one pass; missing files
+are skipped.
 
 - Disruption falls with the place in a window. Measured is agreement of its scores over a story
   as they are, relative to the power of the place that `Disruption.compared` takes, and with the
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,29 +33,23 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from narrative_twins import OPERATIONS, Story, StoryEncoder, score_stories
-from narrative_twins.evaluation.labelled import load_labelled
+from narrative_twins.evaluation.labelled import LabelledStories, load_labelled
 from narrative_twins.evaluation.metrics import auc, mean, spearman
 from narrative_twins.writing import atomic_write
 
 Scores = NDArray[np.float64]
-FILES = {
-    "five sentences": "roc_val.json",
-    "synopses": "tripod_train.json",
-    "tales": "fairytaleqa.jsonl",
-}
-PASSAGE = 28
-"""Sentences of a passage of a tale: its first."""
+FILES = {"five sentences": "roc_val.json", "synopses": "tripod_train.json"}
 WHOLE = "whole story as prefix"
 """A form that is scored in one pass only."""
 
 
 @dataclass
 class Sample:
-    """A story with its labels, if it has some; the lengths of its sentences in tokens, and its
-    scores by operation."""
+    """A story with its labels, the lengths of its sentences in tokens, and its scores by
+    operation."""
 
     story: Story
-    labels: Sequence[float] | None
+    labels: Sequence[float]
     points: bool
     lengths: Sequence[int]
     scores: dict[str, Scores]
@@ -67,11 +61,9 @@ class Sample:
     def agreement(self, scores: Scores) -> tuple[float, float]:
         """Over the story and within windows."""
         metric = auc if self.points else spearman
-        labels = self.labels or ()
-        inside = (
-            metric(scores[lo:hi], labels[lo:hi]) for lo, hi in self.story.windows if hi - lo > 1
-        )
-        return metric(scores, labels), mean(inside).value
+        spans = [(lo, hi) for lo, hi in self.story.windows if hi - lo > 1]
+        inside = (metric(scores[lo:hi], self.labels[lo:hi]) for lo, hi in spans)
+        return metric(scores, self.labels), mean(inside).value
 
     def early(self, scores: Scores) -> float:
         """The share of the most salient fifth that is the second or third of its window."""
@@ -98,35 +90,20 @@ def without_length(scores: Scores, lengths: Sequence[int]) -> Scores:
     return np.asarray(y - (x @ y) / max(x @ x, 1e-9) * x)
 
 
-def read(path: Path) -> list[tuple[Story, Sequence[float] | None, bool]]:
-    """The stories of a file with their labels, and whether these are turning points."""
-    if path.suffix == ".json":
-        data = load_labelled(path, "all")
-        pairs = zip(data.stories, data.labels, strict=True)
-        return [(story, labels, data.points is not None) for story, labels in pairs]
-    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    tales = ([sentence for sentence in row["sentences"] if sentence.strip()] for row in rows)
-    return [(Story.parse({"sentences": tale[:PASSAGE]}), None, False) for tale in tales]
-
-
-def scored(
-    rows: Sequence[tuple[Story, Sequence[float] | None, bool]], encoder: StoryEncoder, exact: bool
-) -> list[Sample]:
+def scored(data: LabelledStories, encoder: StoryEncoder, exact: bool) -> Iterator[Sample]:
     """Stories with their scores, exact or of one pass."""
     approximate: Any = None if exact else "one-pass"
     options: dict[str, Any] = {"on_truncation": "ignore", "approximate": approximate}
-    results = score_stories([row[0] for row in rows], encoder, progress=True, **options)
+    results = score_stories(data.stories, encoder, progress=True, **options)
     # The scores of one window have the whole story before a sentence as its prefix.
-    whole = ({"sentences": row[0].sentences, "windows": [[0, len(row[0])]]} for row in rows)
+    whole = ({"sentences": story.sentences, "windows": [[0, len(story)]]} for story in data.stories)
     prefixes = score_stories(whole, encoder, operations="disruption", **options)
-    samples = []
-    for (story, labels, points), result in zip(rows, results, strict=True):
+    for story, labels, result in zip(data.stories, data.labels, results, strict=True):
         scores = {name: np.array(values) for name, values in result.scores.items()}
         if not exact:
             scores[WHOLE] = np.array(next(prefixes).scores["disruption"])
         lengths = list(map(len, encoder.tokenize(story.sentences).later))
-        samples.append(Sample(story, labels, points, lengths, scores))
-    return samples
+        yield Sample(story, labels, data.points is not None, lengths, scores)
 
 
 def averages(rows: Iterable[dict[str, float]]) -> dict[str, float]:
@@ -138,21 +115,19 @@ def averages(rows: Iterable[dict[str, float]]) -> dict[str, float]:
 def disruption(sample: Sample, form: Callable[[Sample], Scores]) -> dict[str, float]:
     """Where a form of disruption has its stars, and its agreement."""
     scores = form(sample)
-    row = {"place 2-3": sample.early(scores)}
-    if sample.labels is not None:
-        row["agreement"], row["in windows"] = sample.agreement(scores)
-    return row
+    agreement, in_windows = sample.agreement(scores)
+    return {"place 2-3": sample.early(scores), "agreement": agreement, "in windows": in_windows}
 
 
 def length(sample: Sample, operation: str) -> dict[str, float]:
     """Spearman of scores and lengths, and agreement with and without length; disruption as
     compared."""
-    row = {"with length": spearman(sample.scores[operation], sample.lengths)}
-    if sample.labels is not None:
-        scores = sample.compared(operation)
-        row["agreement"] = sample.agreement(scores)[0]
-        row["without length"] = sample.agreement(without_length(scores, sample.lengths))[0]
-    return row
+    scores = sample.compared(operation)
+    return {
+        "with length": spearman(sample.scores[operation], sample.lengths),
+        "agreement": sample.agreement(scores)[0],
+        "without length": sample.agreement(without_length(scores, sample.lengths))[0],
+    }
 
 
 def measure(samples: Sequence[Sample]) -> dict[str, Any]:
@@ -202,7 +177,8 @@ def main() -> None:
         if not (path := options.folder / file).exists():
             print(f"skipped: no {path} (it can't be redistributed; set DATA=)")
             continue
-        report[kind] = measure(scored(read(path), encoder, exact=kind == "five sentences"))
+        data = load_labelled(path, "all")
+        report[kind] = measure(list(scored(data, encoder, exact=kind == "five sentences")))
         show(kind, report[kind])
     with atomic_write(options.out) as out:
         out.write(json.dumps(report, indent=1) + "\n")

@@ -3,7 +3,6 @@ bare forward passes, and alternatives that do nearly the same."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -22,24 +21,6 @@ REFERENCE_BATCH = 64
 
 def engine(encoder: StoryEncoder, stories: Sequence[Story], **options: Any) -> Run:
     return lambda: list(score_stories(stories, encoder, on_truncation="ignore", **options))
-
-
-def outside_the_model(encoder: StoryEncoder, run: Run) -> float:
-    """The share of a run's time that is not spent in the model's forward passes."""
-    inside: list[float] = []
-    begin = encoder.model.register_forward_pre_hook(
-        lambda *inputs: inside.append(-time.perf_counter())
-    )
-    end = encoder.model.register_forward_hook(lambda *outputs: inside.append(time.perf_counter()))
-    start = time.perf_counter()
-    try:
-        run()
-        if encoder.device.type == "cuda":
-            torch.cuda.synchronize()
-        return 1 - sum(inside) / (time.perf_counter() - start)
-    finally:
-        begin.remove()
-        end.remove()
 
 
 def unique_rows(

@@ -17,11 +17,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import contenders
 import transformers
@@ -51,14 +50,9 @@ SHOWN = "summarization"
 """The operation whose agreement is shown where several are scored."""
 
 
-@dataclass(frozen=True)
-class Way:
-    """A way to score: makes a function that scores stories, and sets up what it needs.
-
-    Attributes:
-        make: a function from stories to a function that scores them.
-        score: the name of the score in results; with None, the function returns scores alone.
-    """
+class Way(NamedTuple):
+    """A way to score: a function from stories to a function that scores them, which sets up what it
+    needs; and the name of the score in results, None if there are scores alone."""
 
     make: Callable[[Sequence[Story]], contenders.Run]
     score: str | None

@@ -12,7 +12,6 @@ a round.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from functools import partial
 from statistics import median
@@ -20,7 +19,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from tqdm.auto import tqdm
+from speed import measure
 
 from narrative_twins import StoryEncoder, trainable_encoder
 from narrative_twins.data import load_story_salience, load_story_twins, load_window_twins
@@ -87,14 +86,9 @@ def main() -> None:
         load, count, ways = WORK[work]
         rows = list(load(split=f"train[:{count}]"))
         steps = {name: step(arguments.model, rows, way) for name, way in ways.items()}
-        seconds: dict[str, list[float]] = {name: [] for name in steps}
-        for number in tqdm(range(arguments.rounds + 1), desc=work):
-            for name, (run, _) in steps.items():
-                start = time.perf_counter()
-                run()
-                # The first round is a warm-up.
-                if number:
-                    seconds[name].append(time.perf_counter() - start)
+        runs = {name: run for name, (run, _) in steps.items()}
+        measure(runs, 1)  # a warm-up
+        seconds = measure(runs, arguments.rounds)
         first, times_of_first = next(iter(seconds.items()))
         for name, times in seconds.items():
             ratio = median(a / b for a, b in zip(times, times_of_first, strict=True))

@@ -114,11 +114,6 @@ class Baseline(ABC):
     def scores(self, story: Story) -> NDArray[np.float64]:
         """Scores of the sentences in story order, shape `(len(story),)`; higher is more salient."""
 
-    def with_defaults(self, seed: int, embedder: Embedder) -> Baseline:
-        """This baseline with the seed or the encoder of a call of `baseline_scores`, if it uses one
-        and has none."""
-        return self
-
 
 class EmbeddingBaseline(Baseline):
     """A baseline that compares embeddings of texts, each read alone.
@@ -142,14 +137,6 @@ class EmbeddingBaseline(Baseline):
     def scores(self, story: Story) -> NDArray[np.float64]:
         """Scores of the sentences in story order; raises StoryError if a text can't be embedded."""
         return self.compare(story, self.embedder(self.texts(story)))
-
-    def with_defaults(self, seed: int, embedder: Embedder) -> Baseline:
-        """This baseline with the encoder of a call of `baseline_scores`, if it has none."""
-        if self.has_encoder:
-            return self
-        shared = copy.copy(self)
-        shared.embedder = embedder
-        return shared
 
 
 BASELINES: Registry[Baseline] = Registry(Baseline, "a baseline")
@@ -195,7 +182,12 @@ def baseline_scores(
     """
     check_stories(stories)
     embedder = Embedder(encoder)
-    scorers = [each.with_defaults(seed, embedder) for each in BASELINES.resolve(baselines)]
+    scorers = [copy.copy(baseline) for baseline in BASELINES.resolve(baselines)]
+    for scorer in scorers:
+        if isinstance(scorer, EmbeddingBaseline) and not scorer.has_encoder:
+            scorer.embedder = embedder
+        elif isinstance(scorer, Random) and scorer.seed is None:
+            scorer.seed = operator.index(seed)
     parsed = (Story.parse(story, windows, splitter) for story in stories)
     return _results(parsed, scorers, Progress(progress, "stories", operator.length_hint(stories)))
 
@@ -207,7 +199,7 @@ def _results(
     with closing(progress):
         try:
             for index, story in enumerate(stories):
-                scores = {each.name: _checked(each, story).tolist() for each in baselines}
+                scores = {each.name: _checked_scores(each, story) for each in baselines}
                 progress.add(1)
                 yield StorySalience(story, scores, index=index)
                 index += 1  # of the next story, if it can't be parsed
@@ -215,7 +207,7 @@ def _results(
             raise StoryError(error.problem, index) from None
 
 
-def _checked(baseline: Baseline, story: Story) -> NDArray[np.float64]:
+def _checked_scores(baseline: Baseline, story: Story) -> list[float]:
     """The scores of a baseline; raises ValueError unless they are one finite number per
     sentence."""
     scores = np.asarray(baseline.scores(story), np.float64)
@@ -224,7 +216,7 @@ def _checked(baseline: Baseline, story: Story) -> NDArray[np.float64]:
             f"baseline {baseline.name!r} must return one finite score for each of {len(story)}"
             f" sentence(s), not {scores!r:.200}"
         )
-    return scores
+    return list(map(float, scores))
 
 
 @register_baseline
@@ -246,9 +238,6 @@ class Random(Baseline):
         # Python promises the same draws in all versions, numpy's generators do not.
         draws = random.Random(json.dumps([self.seed or 0, *story.sentences]))
         return np.array([draws.random() for _ in story.sentences])
-
-    def with_defaults(self, seed: int, embedder: Embedder) -> Baseline:
-        return type(self)(seed) if self.seed is None else self
 
 
 @register_baseline

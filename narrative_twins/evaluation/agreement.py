@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias, get_args
 
@@ -24,12 +25,11 @@ def agreement_with_votes(
         results: the scores of each story.
         counts: for each story how many annotators chose each sentence.
     """
-    values: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = defaultdict(list)
     for result, votes in zip(results, counts, strict=True):
         for operation, scores in result.scores.items():
             for key, metric in METRICS.items():
-                value = metric.function(scores, votes)
-                values.setdefault(f"{operation}_{key}", []).append(value)
+                values[f"{operation}_{key}"].append(metric.function(scores, votes))
     return {name: mean(by_story) for name, by_story in values.items()}
 
 
@@ -51,11 +51,11 @@ def agreement_with_turning_points(
     Raises:
         ValueError: a story does not have one window per turning point, which `"numbered"` needs.
     """
-    tables: dict[str, list[list[float]]] = {}
+    tables: dict[str, list[list[float]]] = defaultdict(list)
     for result, story_points in zip(results, points, strict=True):
         for operation, scores in result.scores.items():
             areas = turning_point_areas(scores, result.windows, story_points, rule)
-            tables.setdefault(operation, []).append(areas)
+            tables[operation].append(areas)
     metrics: Metrics = {}
     for operation, table in tables.items():
         means = [mean(column) for column in zip(*table, strict=True)]

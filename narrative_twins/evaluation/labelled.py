@@ -88,12 +88,13 @@ class DataSummary:
             outside = [
                 not lo <= point < hi
                 for story, points in zip(data.stories, data.points, strict=True)
-                for (lo, hi), point in zip(story.windows, points, strict=rule == "numbered")
+                if rule == "numbered"
+                for (lo, hi), point in zip(story.windows, points, strict=True)
             ]
-            return cls(*counts, len(data.points[0]), sum(outside) * (rule == "numbered"))
-        if any(label < 0 for labels in data.labels for label in labels):
-            return cls(*counts)
-        return cls(*counts, entropy=mean(map(label_entropy, data.labels)).value)
+            return cls(*counts, len(data.points[0]), sum(outside))
+        has_shares = all(label >= 0 for labels in data.labels for label in labels)
+        entropy = mean(map(label_entropy, data.labels)).value if has_shares else None
+        return cls(*counts, entropy=entropy)
 
     @property
     def perplexity(self) -> float | None:

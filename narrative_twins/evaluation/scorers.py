@@ -51,17 +51,9 @@ Scorer: TypeAlias = Callable[[LabelledStories], Iterable[Scores]]
 
 @dataclass(frozen=True)
 class PromptedScorer:
-    """A language model that is asked for salience, see `prompting.prompted_salience`. Stories
-    without valid answers are undefined.
-
-    Args:
-        name: in tables.
-        server: the language model.
-        answers: the file of the saved answers; questions that it has answers to are not asked
-            again.
-        styles: ways to ask.
-        options: other options of `prompted_salience`, such as `samples`.
-    """
+    """A language model, called `name` in tables, that is asked for salience; stories without valid
+    answers are undefined. For `server`, `answers` (the file of the saved answers), `styles` and
+    other `options` see `prompting.prompted_salience`."""
 
     name: str
     server: Server
