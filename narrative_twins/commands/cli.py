@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -101,6 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: with 2, the arguments are wrong; with 0, after `--help` and `--version`.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Consoles of Windows lack characters that tables and stories have.
+        sys.stdout.reconfigure(errors="replace")
     _yield_to_other_runs()
     name, words = "narrative-twins", sys.argv[1:] if arguments is None else arguments
     try:
