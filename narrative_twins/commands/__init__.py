@@ -1,2 +1,2 @@
-"""The commands of `narrative-twins`, one module each, with functions that add the options and run
-the command."""
+"""The commands of `narrative-twins`: functions with typed signatures, which `options.py` turns into
+commands."""
