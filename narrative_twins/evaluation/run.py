@@ -136,14 +136,12 @@ def evaluate(
 
 def _read(data: Any, split: str | None, second: DataSource | None) -> list[LabelledStories]:
     """The sets of labelled stories."""
-    sources = list(data) if isinstance(data, Sequence) and not isinstance(data, str) else [data]
+    sources = _as_list(data)
     if not sources or None in sources:
         raise ValueError("pass data: a file, a folder or a Hub id of stories with human labels")
     return [
-        source
-        if isinstance(source, LabelledStories)
-        else load_labelled(source, split, second=second)
-        for source in sources
+        each if isinstance(each, LabelledStories) else load_labelled(each, split, second=second)
+        for each in sources
     ]
 
 

@@ -51,15 +51,9 @@ def power_iteration(weights, damping):
     n = len(weights)
     ranks = [1 / n] * n
     for _ in range(250):
-        ranks = [
-            (1 - damping) / n
-            + damping
-            * sum(
-                ranks[i] * (weights[i][j] / sum(weights[i]) if any(weights[i]) else 1 / n)
-                for i in range(n)
-            )
-            for j in range(n)
-        ]
+        walks = [[w / sum(row) if any(row) else 1 / n for w in row] for row in weights]
+        walked = [sum(ranks[i] * walks[i][j] for i in range(n)) for j in range(n)]
+        ranks = [(1 - damping) / n + damping * share for share in walked]
     return ranks
 
 
@@ -113,23 +107,13 @@ def test_sentences_that_are_alike_tie_exactly():
         for scores_of in (textrank_scores, lexrank_scores):
             scores = scores_of(cosine_matrix(vectors))
             assert scores[0] == scores[n // 2] == scores[-1]
-        # A complete graph.
-        assert (
-            len(set(textrank_scores(np.full((n, n), 0.3))))
-            == len(set(lexrank_scores(np.full((n, n), 0.3))))
-            == 1
-        )
+            assert len(set(scores_of(np.full((n, n), 0.3)))) == 1, "a complete graph"
 
 
 def test_invalid_input_is_an_error():
     for scores_of in (textrank_scores, lexrank_scores):
-        for matrix in (
-            [1.0, 2.0],
-            [[1.0, 0.5]],
-            np.zeros((0, 0)),
-            [[1, 0.5], [0.4, 1]],
-            [[np.nan]],
-        ):
+        empty = np.zeros((0, 0))
+        for matrix in ([1.0, 2.0], [[1.0, 0.5]], empty, [[1, 0.5], [0.4, 1]], [[np.nan]]):
             with pytest.raises(ValueError, match="finite and symmetric matrix with one row per"):
                 scores_of(matrix)
         for damping in (-0.1, 1.0, float("nan")):
@@ -137,13 +121,10 @@ def test_invalid_input_is_an_error():
                 scores_of([[1.0]], damping=damping)
 
 
-def test_cosine_matrix():
+def test_baselines_score_the_cosines_of_sentences():
     vectors = np.array([[3.0, 4.0], [4.0, 3.0], [0.0, 0.0], [-3.0, -4.0]], np.float32)
     expected = [[1, 0.96, 0, -1], [0.96, 1, 0, -0.96], [0, 0, 0, 0], [-1, -0.96, 0, 1]]
     assert cosine_matrix(vectors) == pytest.approx(np.array(expected))
-
-
-def test_baselines_score_the_cosines_of_sentences():
     encoder = FakeSentenceEncoder()
     sentences = ["The mill burned.", "The old mill burned down.", "Nadia ran.", "The mill burned."]
     story = Story.parse(sentences, 2)

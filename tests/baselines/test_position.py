@@ -14,7 +14,7 @@ from narrative_twins.baselines import BASELINES, Random
 from support.strategies import stories, window_sizes
 
 STORY = Story.parse(
-    [["Nadia ran.", "It rained all night long."], ["Ömer slept.", "She came home.", "They left."]]
+    ["Nadia ran.", "It rained all night long.", "Ömer slept.", "She came home.", "They left."]
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -145,16 +146,18 @@ def test_bad_stories_are_reported_with_their_index_after_the_stories_before_them
         baseline_scores([STORY], ["random", "leads"])
 
 
-def test_encoders_that_fail():
-    class Broken:
-        def __init__(self, vectors):
-            self.encode = lambda texts: vectors
-
-    with pytest.raises(StoryError, match="story 1: the encoder's vectors are not finite"):
-        score(STORY, "textrank", encoder=Broken(np.full((3, 2), np.nan)))
-    for vectors in (np.zeros((2, 2)), np.zeros(3)):
-        with pytest.raises(ValueError, match=r"one vector for each of 3 text\(s\), not \("):
-            score(STORY, "textrank", encoder=Broken(vectors))
+@pytest.mark.parametrize(
+    ("vectors", "problem"),
+    [
+        (np.full((3, 2), np.nan), "story 1: the encoder's vectors are not finite"),
+        (np.zeros((2, 2)), r"one vector for each of 3 text\(s\), not \("),
+        (np.zeros(3), r"one vector for each of 3 text\(s\), not \("),
+    ],
+)
+def test_encoders_that_fail(vectors, problem):
+    encoder = SimpleNamespace(encode=lambda texts: vectors)
+    with pytest.raises(ValueError, match=problem):
+        score(STORY, "textrank", encoder=encoder)
 
 
 def test_texts_beyond_the_limit_of_a_sentence_transformer_are_warned_of_once(caplog):
@@ -174,13 +177,12 @@ def test_texts_beyond_the_limit_of_a_sentence_transformer_are_warned_of_once(cap
 
 def test_scores_of_a_baseline_are_checked():
     class Wrong(EmbeddingBaseline):
-        name = "wrong"
-        meaning = "wrong"
+        name = meaning = "wrong"
 
         def compare(self, story, vectors):
             return [np.nan] * len(story) if len(story) == 3 else [1, 2]
 
     for story in (STORY, ["A."]):
-        message = rf"baseline 'wrong' must return one finite score for each of {len(story)} sent"
+        message = f"baseline 'wrong' must return one finite score for each of {len(story)} sent"
         with pytest.raises(ValueError, match=message):
             score(story, Wrong(FakeSentenceEncoder()))

@@ -143,9 +143,9 @@ def test_seeds_are_runs_of_a_line_and_tests_take_the_median_run(votes, bert_fold
         against="trail",
         loading={"dtype": "float32"},
     )
-    runs = found.runs[found.runs["metric"] == "spearman"]
-    mine = runs[(runs["scorer"] == "mine") & (runs["operation"] == "deletion")]
-    values, line = list(mine["value"]), found.line("votes", "mine deletion").loc["spearman"]
+    runs = found.runs.set_index(["metric", "scorer", "operation"])["value"]
+    values = list(runs.loc["spearman", "mine", "deletion"])
+    line = found.line("votes", "mine deletion").loc["spearman"]
     alone = found.line("votes", "other deletion").loc["spearman"]
     assert values[0] == values[2] != values[1] == alone["mean"]
     assert line["mean"] == pytest.approx(np.mean(values))
@@ -167,10 +167,10 @@ def test_seeds_are_runs_of_a_line_and_tests_take_the_median_run(votes, bert_fold
 
 def test_random_is_the_mean_of_a_hundred_draws(votes):
     found = evaluate({}, votes, baselines="random")
-    runs = found.runs[(found.runs["scorer"] == "random") & (found.runs["metric"] == "auc")]
-    assert len(runs) == 100 and runs["value"].nunique() > 20
+    values = found.runs.set_index(["scorer", "metric"])["value"].loc["random", "auc"]
+    assert len(values) == 100 and values.nunique() > 20
     mean = found.line("votes", "random")["mean"]["auc"]
-    assert mean == pytest.approx(runs["value"].mean()) and abs(mean - 0.5) < 0.1
+    assert mean == pytest.approx(values.mean()) and abs(mean - 0.5) < 0.1
 
 
 def test_second_annotators_without_stories_are_matched_by_id(votes, tmp_path):
@@ -368,8 +368,7 @@ def test_grades_may_be_negative(tmp_path):
 
 def test_split_is_that_for_evaluation(tmp_path):
     for name in ("train", "validation"):
-        (tmp_path / f"{name}.jsonl").write_text(
-            json.dumps({"story": [f"In {name}.", "End."], "choices": [1]}) + "\n"
-        )
+        row = {"story": [f"In {name}.", "End."], "choices": [1]}
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
     assert load_labelled(str(tmp_path)).stories[0].sentences[0] == "In validation."
     assert load_labelled(str(tmp_path), "train").stories[0].sentences[0] == "In train."
