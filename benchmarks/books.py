@@ -67,9 +67,7 @@ def main() -> None:
     for count in options.sentences:
         book = long_book(count)
         before, start = peak_memory(), time.perf_counter()
-        result = score_book(
-            book, encoder, levels=levels, approximate=approximate, progress=sys.stderr.isatty()
-        )
+        result = score_book(book, encoder, levels=levels, approximate=approximate, progress=True)
         seconds = time.perf_counter() - start
         per_thousand = 1000 * seconds / len(book_table(book).sentences)
         print(

@@ -49,22 +49,15 @@ def tradeoff(report: dict[str, Any]) -> Iterator[str]:
         yield f"| {name} | " + " | ".join(cells) + " |"
 
 
-def all_tables() -> dict[str, list[Iterator[str]]]:
-    """The tables, by file."""
+def all_tables() -> list[Iterator[str]]:
+    """The tables, in the order of the document."""
     report = read("speed-minilm-cpu.json")
     works = [report["stories"], report["synopses"]]
     titles = ["30 five-sentence stories", "a synopsis of 34 sentences"]
     large = [read(f"speed-{file}-cpu.json")["stories"] for file in LARGE.values()]
     names = [f"{name}, {work['stories']} stories" for name, work in zip(LARGE, large, strict=True)]
-    return {
-        "docs/speed.md": [
-            speed(works, titles),
-            speed(large, names),
-            tradeoff(read("tradeoff.json")),
-        ]
-    }
+    return [speed(works, titles), speed(large, names), tradeoff(read("tradeoff.json"))]
 
 
 if __name__ == "__main__":
-    for file, tables in all_tables().items():
-        print(f"{file}\n\n" + "\n\n".join("\n".join(table) for table in tables) + "\n")
+    print("\n\n".join("\n".join(table) for table in all_tables()))

@@ -119,8 +119,8 @@ def compare(path: Path, ways: dict[str, Way], limit: int | None, rounds: int) ->
     for name in rows.keys() - {ALL}:
         rows[name]["agreement"] = agreement(data, ways[name])
     rows[ALL]["agreement"] = rows[EXACT]["agreement"]  # they have the same scores
-    timed_texts = min(len(data), TIMED[kind])
-    return {"texts": len(data), "timed": timed_texts, "metric": metric, "rows": rows}
+    count = min(len(data), TIMED[kind])
+    return {"texts": len(data), "timed": count, "metric": metric, "rows": rows}
 
 
 def _draw_ways(axes: Axes, rows: dict[str, dict[str, float]]) -> None:

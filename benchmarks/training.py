@@ -76,9 +76,7 @@ def step(model: str | None, rows: Any, way: Any) -> tuple[Callable[[], None], in
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument(
-        "--model", help="folder or Hub id of the encoder (default: the default encoder)"
-    )
+    parser.add_argument("--model", help="folder or Hub id (default: the default encoder)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--work", choices=WORK, nargs="+", default=list(WORK))
     arguments = parser.parse_args()
