@@ -249,7 +249,7 @@ MAX_LENGTH = 100
 UNKNOWN = 3
 """The level of headings of no known form, such as titles after a number."""
 
-_ROMAN = r"(?=[IVXLC])(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
+_ROMAN = r"(?=[IVXLC])C{0,3}(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
 _TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _ONES = "one two three four five six seven eight nine"
@@ -259,10 +259,10 @@ _SPELLED = (
     rf"{'|'.join((_TEENS + ' ' + _ONES).split())}|the (?:{'|'.join(_ORDINALS.split())}))"
 )
 _PARTS = (
-    "Chapter Part Book Act Scene Canto Stave Volume Letter Kapitel Teil Akt Szene Buch Chapitre"
+    "Chapter Chap. Part Book Act Scene Canto Stave Volume Letter Kapitel Teil Akt Szene Buch Chapitre"
     " Partie Acte Livre Capítulo Parte Acto Libro Capitolo Atto Hoofdstuk Deel Глава Часть"
 ).split()
-_PART = rf"(?:{'|'.join(sorted({form for part in _PARTS for form in (part, part.upper())}))})"
+_PART = "|".join(sorted({re.escape(form) for part in _PARTS for form in (part, part.upper())}))
 _WHOLE = (
     "Prologue Epilogue Foreword Afterword Preface Interlude Prolog Epilog Vorwort Nachwort Épilogue"
     " Prólogo Epílogo"
@@ -272,8 +272,8 @@ _WHOLE += " Пролог Эпилог"
 # "Chapter 1", "PART TWO.", "Act III: The Storm", "CHAPTER IV. The Storm", "Chapter 5 - What the sea
 # left"
 _NUMBERED = re.compile(
-    rf"{_PART}"
-    rf" (?:\d{{1,4}}|{_ROMAN}|{_SPELLED})\b(?P<mark>\.|\s*[:—–]|\s+-(?=\s)|)(?:\s+(?P<title>.+))?"
+    rf"(?:{_PART}) (?:\d{{1,4}}[a-z]?|{_ROMAN}|{_SPELLED})\b"
+    rf"(?P<mark>\.|\s*[:—–]|\s+-(?=\s)|)(?:(?:\s+|(?<=[:—–]))(?P<title>\S.*))?"
 )
 _NAMED = re.compile(
     rf"(?:{'|'.join(form for name in _WHOLE.split() for form in (name, name.upper()))})\.?"
@@ -283,14 +283,15 @@ _MARKDOWN = re.compile(r"#{1,6}\s+\S.*")
 _SLUG = re.compile(
     r"(?:\d+[A-Z]?\.? +)?(?:INT\.?\s?/\s?EXT|EXT\.?\s?/\s?INT|INT|EXT|I/E)\. ?(?P<place>.*\w.*)"
 )
-_BARE_NUMBER = re.compile(rf"(?:{_ROMAN}|\d{{1,3}})\.?")
+# "IV", "12.", "4. The Black Gull", which are headings if others count with them.
+_COUNTED = re.compile(
+    rf"(?P<number>{_ROMAN}|\d{{1,3}})(?:\.?|(?:[.:)]|(?=\s+[—–-]\s))[\s—–-]+(?P<title>\S.*))"
+)
 _UPPER_PART = re.compile(
     r"(?:Part|Book|Act|Volume|Teil|Akt|Buch|Partie|Acte|Livre|Parte|Acto|Libro|Atto|Deel|Часть)\b",
     re.IGNORECASE,
 )
-_ONES_ROMAN = "- I II III IV V VI VII VIII IX".split()
-_TENS_ROMAN = "- X XX XXX XL L LX LXX LXXX XC".split()
-_ROMANS = [f"{tens}{ones}".replace("-", "") for tens in _TENS_ROMAN for ones in _ONES_ROMAN]
+_DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _CLOSED_LINE = re.compile(r"[.!?…:;—–\"'’”»“«)\]*_=~-]\s*$")
 
 
@@ -314,9 +315,10 @@ def find_headings(text: str) -> list[Span]:
     - `INT. HOUSE - DAY`, the slug lines of screenplays, in capital letters.
     - `# Title` of Markdown.
     - `I`, `II`, `III` or `1.`, `2.`, `3.`, in paragraphs of their own, if they count from 1 without
-      a gap.
+      a gap; with a title, such as `4. The Black Gull`, from any number, or at the beginning.
     """
     lines = list(_lines(text))
+    counted = {line.start for line in _counted(lines)}
     headings: list[_Line] = []
     edge = _Line("", 0, True, True)
     for before, line, after in zip([edge, *lines], lines, [*lines[1:], edge], strict=False):
@@ -327,13 +329,13 @@ def find_headings(text: str) -> list[Span]:
         is_apart = begins and (line.closes or not after.text[:1].islower())
         is_title = " " in line.text and line.closes and after is not edge and _is_title(line.text)
         if (
-            _MARKDOWN.fullmatch(line.text)
+            line.start in counted
+            or _MARKDOWN.fullmatch(line.text)
             or (is_apart and _is_heading(line.text))
             or (follows and is_title and _lacks_title(before.text))
         ):
             headings.append(line)
-    counted = [*_counted(lines, _ROMANS), *_counted(lines, list(map(str, range(1000))))]
-    return sorted({(line.start, line.start + len(line.text)) for line in [*headings, *counted]})
+    return [(line.start, line.start + len(line.text)) for line in headings]
 
 
 def heading_level(heading: str) -> int:
@@ -341,9 +343,9 @@ def heading_level(heading: str) -> int:
     3 for a title in the line after such a number; of Markdown the number of its `#`."""
     if heading.startswith("#"):
         return len(heading) - len(heading.lstrip("#"))
-    if not _is_heading(heading) and not _BARE_NUMBER.fullmatch(heading):
+    if not _is_heading(heading) and not _COUNTED.fullmatch(heading):
         return UNKNOWN
-    return 1 if _UPPER_PART.match(heading.strip("*_ ")) else 2
+    return 1 if _UPPER_PART.match(_plain(heading)) else 2
 
 
 def _lines(text: str) -> Iterator[_Line]:
@@ -358,8 +360,13 @@ def _lines(text: str) -> Iterator[_Line]:
             yield _Line(line, start, blank[at], blank[at + 2])
 
 
+def _plain(line: str) -> str:
+    """A line without brackets, marks of bold and italic, and further spaces."""
+    return " ".join(line.strip("*_[] ").split())
+
+
 def _is_heading(line: str) -> bool:
-    line = line.strip("*_ ")  # bold or italic in Markdown and in plain text
+    line = _plain(line)
     if _NAMED.fullmatch(line):
         return True
     slug = _SLUG.fullmatch(line)
@@ -381,8 +388,8 @@ def _is_heading(line: str) -> bool:
 def _lacks_title(line: str) -> bool:
     """Whether a heading is only a number, so that its title may come in the next line or
     paragraph."""
-    numbered = _NUMBERED.fullmatch(line.strip("*_ "))
-    return numbered is not None and numbered["title"] is None
+    form = _NUMBERED.fullmatch(_plain(line)) or _COUNTED.fullmatch(line)
+    return form is not None and form["title"] is None
 
 
 def _is_title(line: str) -> bool:
@@ -398,11 +405,37 @@ def _is_title(line: str) -> bool:
     )
 
 
-def _counted(lines: list[_Line], numbers: Sequence[str]) -> list[_Line]:
-    """Paragraphs that are only numbers and count from 1, given the numbers from 0."""
-    run: list[_Line] = []
-    for line in lines:
-        number = line.text.removesuffix(".") if line.opens and line.closes else ""
-        if number and len(run) + 1 < len(numbers) and number == numbers[len(run) + 1]:
-            run.append(line)
-    return run if len(run) > 1 else []
+def _counted(lines: Sequence[_Line]) -> list[_Line]:
+    """Paragraphs that are only numbers and count from 1, or numbers with titles that count from any
+    number or begin the text. Numbers that follow each other are a list."""
+    runs: dict[tuple[bool, bool], list[tuple[int, int]]] = {}
+    headings: list[_Line] = []
+
+    def end(key: tuple[bool, bool]) -> None:
+        run = runs.pop(key, [])
+        is_list = len(run) > 1 and run[-1][0] - run[0][0] == len(run) - 1
+        if not is_list and (len(run) > 1 or (key[1] and run and run[0][0] == 0)):
+            headings.extend(lines[at] for at, _ in run)
+
+    for at, line in enumerate(lines):
+        form = _COUNTED.fullmatch(line.text) if line.opens and line.closes else None
+        if form is None or len(line.text) > MAX_LENGTH or not _is_title(form["title"] or "A"):
+            continue
+        key, value = (form["number"].isdecimal(), form["title"] is not None), _value(form["number"])
+        run = runs.get(key, [])
+        if run and value == run[-1][1] + 1:
+            run.append((at, value))
+        elif not run or value == 1:
+            end(key)
+            runs[key] = [(at, value)] * (key[1] or value == 1)
+    for key in list(runs):
+        end(key)
+    return headings
+
+
+def _value(number: str) -> int:
+    """The value of a number in digits or Roman numerals."""
+    if number.isdecimal():
+        return int(number)
+    digits = [_DIGITS[digit] for digit in number]
+    return sum(-a if a < b else a for a, b in zip(digits, [*digits[1:], 0], strict=True))
