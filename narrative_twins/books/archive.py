@@ -26,6 +26,9 @@ class Archive:
 
     Args:
         data: the archive.
+
+    Attributes:
+        problems: what could not be read by `try_to`.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -41,14 +44,36 @@ class Archive:
             raise ValueError(problem) from None
         self._members = {info.filename: info for info in self._zip.infolist()}
         self._left = MAX_UNPACKED
+        self._names = {name.replace("\\", "/").casefold(): name for name in self._members}
+        self.problems: list[str] = []
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
 
+    @property
+    def names(self) -> list[str]:
+        """The names of all files."""
+        return list(self._members)
+
+    def name(self, name: str) -> str:
+        """The name of a file as the archive has it: perhaps in other cases, or with backslashes."""
+        return name if name in self else self._names.get(name.casefold(), name)
+
+    def try_to(self, read: Callable[..., Any], *args: Any) -> Any:
+        """What a function reads of a part that the book can do without; None, and a problem more,
+        if it can't."""
+        try:
+            return read(*args)
+        except ValueError as error:
+            if self._left < 0:
+                raise
+            self.problems.append(str(error))
+            return None
+
     def parsed(self, name: str, parse: Callable[..., Any] = parse_xml, *args: Any) -> Any:
         """What a function makes of a file in the archive: by default the root element of XML. The
         errors name the file."""
-        info = self._members.get(name)
+        info = self._members.get(self.name(name))
         if info is None:
             raise ValueError(f"has no file {shown_name(name)} inside; get it again")
         try:
@@ -75,17 +100,18 @@ class Archive:
 
 
 def inner_path(base: str, reference: str) -> tuple[str, str]:
-    """The name in an archive, and the fragment, of a reference in the file `base` of the archive.
-    Raises a `ValueError` for one that leads out of it: an address, an absolute path, one with
-    backslashes or above the top.
+    """The name in an archive, and the fragment, of a reference in the file `base` of the archive;
+    an absolute path begins at its top. Raises a `ValueError` for one that leads out of it: an
+    address, or a path above the top.
     """
     try:
-        parts = urlsplit(reference.strip())
+        parts = urlsplit(reference.strip().replace("\\", "/"))
     except ValueError:
         parts = urlsplit("invalid:")
     path = unquote(parts.path)
     name = posixpath.normpath(posixpath.join(posixpath.dirname(base), path)) if path else base
-    is_outside = parts.scheme or parts.netloc or path.startswith("/") or {"\\", "\0"} & set(path)
+    name = name.lstrip("/")
+    is_outside = parts.scheme or parts.netloc or "\0" in path
     if is_outside or name.split("/")[0] == "..":
         raise ValueError(
             f"refers to {shown_name(reference)}, which is not in the file; get it again"

@@ -1,25 +1,37 @@
 """Blocks, of which documents of every format consist, and the rules by which blocks are a book: its
-title, chapters, paragraphs and marked breaks between scenes."""
+title, chapters, paragraphs and marked breaks between scenes, and what is left out."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
-from typing import Literal, NamedTuple
+from itertools import accumulate, groupby, pairwise
+from typing import Any, Literal, NamedTuple
 
-from narrative_twins.stories.sentences import UNKNOWN, Span, heading_level, is_blank
+from narrative_twins.stories.sentences import UNKNOWN, Span, find_headings, heading_level
 
-CONTENTS = "table of contents"
-"""The reason for which entries of one are left out. A heading before them does not
+CONTENTS = "contents"
+"""The reason for which entries of a table of contents are left out. A heading before them does not
 belong to what follows."""
+ENTRY = "entry"
+"""The reason of a paragraph that may be an entry of a table of contents."""
+HEADING, LICENCE, NOTE, PICTURE = "headings", "licence", "notes", "pictures"
+"""Other reasons."""
+MUCH = 0.05
+"""The share of the letters of a book of which more is left out only with a warning; headings and
+the licence are not counted."""
 LONGEST_HEADING = 300
 """Characters. Longer ones are paragraphs that somebody has set as headings."""
 _LONGEST_VERSE = 80  # characters of a line
 _SHORT = 60  # wrapped text has longer lines than this
 _TITLE_PAGE = 400  # characters that the words of a title page may have
 _APART = 100  # the level of a heading that does not belong to the next one
+LONGEST_LICENCE = 40_000
+"""Characters; it has about half as many."""
+_FRONT = 10  # blocks in which Project Gutenberg names who made the file
+_GAP = 4  # lines between entries of a table of contents that are none
 
 _FLAGS = re.IGNORECASE | re.MULTILINE
 GUTENBERG_BEGINS = re.compile(
@@ -29,13 +41,30 @@ GUTENBERG_BEGINS = re.compile(
 )
 GUTENBERG_ENDS = re.compile(
     r"^[ \t]*(?:\*{3} ?END OF (?:THE|THIS) PROJECT GUTENBERG|\*{3} ?START: FULL LICENSE|"
-    r"End of (?:the |this )?Project Gutenberg(?:'s|’s)? )",
+    r"(?:End of (?:the |this )?|Ende dieses )Projec?k?t Gutenberg(?:'s|’s)? )",
     _FLAGS,
 )
 _TITLE = re.compile(r"^The Project Gutenberg e-?(?:book|text) of (.*?)(?:, by .*)?$", re.IGNORECASE)
 _BREAK = re.compile(r"[\s*#~•·⁂❦❧☙§–—_=+✻✽✦◆◇○●-]{1,100}")
-_LISTS = {"contents", "tableofcontents", "listofillustrations", "illustrations"}
-_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»«“)\]]*$")
+_CONTENTS = re.compile(r"(?:(?:table of )?contents|(?:list of )?illustrations)[.:]?", re.IGNORECASE)
+_PAGE = re.compile(r"[\s.,…·_-](?:\d{1,4}|[ivxlc]{1,7})$")  # at the end of an entry
+_ASIDES = {
+    PICTURE: re.compile(r"\[Illustration.*\]", re.DOTALL | re.IGNORECASE),
+    NOTE: re.compile(
+        r"\[(?:(?:foot|end)note|transcriber[’']?s?[’']? note)\b.*\]", re.DOTALL | re.IGNORECASE
+    ),
+    LICENCE: re.compile(r"<<.*(?:electronic|gutenberg|copyright).*>>", re.DOTALL | re.IGNORECASE),
+}
+_MARK = re.compile(r"\[(?:\d{1,3}|[A-Z*†])\]|\{\d{1,3}\}")
+_CREDIT = re.compile(
+    r"(?:Produced by|E-text prepared by|This e-?text was (?:produced|prepared)|Transcribed"
+    r" (?:from|by)|The Project Gutenberg|This (?:header|e-?book|e-?text) )",
+    re.IGNORECASE,
+)
+_FRONT_MATTER = re.compile(r"©|\b(?:copyright|isbn|all rights|published|edition)\b", re.IGNORECASE)
+_INITIAL = re.compile(r"[\"'“‘«]?[^\W\d_]")
+_LONG_WORDS = re.compile(r"[^\W\d_]{4,}")
+SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»«“)\]]*$")
 _OPENING = "\"'“‘„«»‚‹›([_—–-… "
 
 
@@ -49,7 +78,8 @@ class Block(NamedTuple):
         level: of a heading or label, how deep it is: 1 for the highest.
         reason: why it is left out.
         spans: the characters of its lines in the text of the file; empty if the text of the book is
-            made of the blocks.
+            made of the blocks, or it is not in that.
+        place: of what is left out, where it was, such as the heading before it.
     """
 
     kind: Literal["heading", "paragraph", "break", "blank", "label", "left out"]
@@ -57,6 +87,7 @@ class Block(NamedTuple):
     level: int = 1
     reason: str = ""
     spans: tuple[Span, ...] = ()
+    place: str = ""
 
     @property
     def text(self) -> str:
@@ -66,7 +97,12 @@ class Block(NamedTuple):
     @property
     def letters(self) -> str:
         """Its letters and digits, by which two copies of a heading are compared."""
-        return "".join(filter(str.isalnum, "".join(self.lines))).casefold()
+        return letters_of("".join(self.lines)).casefold()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its words, by which a heading is compared with an entry of a table of contents."""
+        return tuple(re.findall(r"\w+", self.text.casefold()))
 
 
 class Chapter(NamedTuple):
@@ -96,13 +132,16 @@ class Book:
             to its characters.
         chapters: the chapters in order, each with at least one paragraph.
         title: the title, if the file has one.
-        left_out: blocks of text that are in no chapter, in order, each with the reason.
+        left_out: what is not in the paragraphs of chapters, in order, headings included, each with
+            the reason and the place. All letters of the file are in these or in the paragraphs.
+        problems: parts of the file that could not be read, one sentence each.
     """
 
     text: str = field(repr=False)
     chapters: tuple[Chapter, ...]
     title: str | None = None
     left_out: tuple[Block, ...] = field(default=(), repr=False, compare=False)
+    problems: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def paragraphs(self) -> list[Span]:
@@ -114,23 +153,47 @@ class Book:
         span = self.chapters[chapter].heading
         return None if span is None else " ".join(self.text[slice(*span)].split())
 
+    @property
+    def notes(self) -> list[str]:
+        """How much was left out for which reason, what could not be read, and a warning if the
+        former is much, one sentence each."""
+        counts, letters = Counter[str](), 0
+        for block in self.left_out:
+            if block.reason != HEADING:
+                counts[block.reason] += 1
+                letters += len(block.letters) * (block.reason != LICENCE)
+        shown = ", ".join(f"{reason} ({count:,})" for reason, count in counts.items())
+        notes = [f"Left out: {shown}."] if counts else []
+        scored = sum(len(letters_of(self.text[slice(*span)])) for span in self.paragraphs)
+        if letters > MUCH * (scored + letters):
+            share = f"{letters / (scored + letters):.0%}"
+            notes.append(f"Warning: {share} of the text is left out; --explain lists it.")
+        return [
+            *notes,
+            *(f"Warning: a part is not read, for the book {problem}." for problem in self.problems),
+        ]
+
 
 def book_of_blocks(
     blocks: Iterable[Block],
     title: str | None = None,
     width: int | None = None,
     text: str | None = None,
+    problems: Sequence[str] = (),
 ) -> Book:
     """The book that consists of some blocks, in order.
 
-    - A heading begins a chapter. Of several headings without a paragraph between them, the last is
-      the heading of the chapter, with the ones before it that are each of a higher level: a part
-      and its first chapter, a number and a title.
-    - `Contents` and the like are no chapters, nor are the entries of a table of contents. If
-      paragraphs follow its last entry, they have no heading.
+    - A heading begins a chapter, also one that is typed as a paragraph, see `find_headings`. Of
+      several headings without a paragraph between them, the last is the heading of the chapter,
+      with the ones before it that are each of a higher level: a part and its first chapter, a
+      number and a title.
+    - Left out are tables of contents, see `_without_contents`, pictures and notes in brackets, and
+      the licence of Project Gutenberg. If paragraphs follow the last entry of a table of contents,
+      they have no heading.
     - A heading above all others at the beginning is the title.
     - A title page is not a chapter: some words before the first heading, of which none ends as a
-      sentence does.
+      sentence does, and most long ones have capitals.
+    - A letter alone before a small one is its initial.
     - Empty paragraphs are breaks if few paragraphs have one before them.
     - The lines of verse are paragraphs of their own, see `is_verse`.
 
@@ -139,20 +202,21 @@ def book_of_blocks(
         title: the title, if the file has one.
         width: see `is_verse`.
         text: the text of the file, if the blocks have spans in it. Otherwise the text is made of
-            the blocks, and the licence of Project Gutenberg among them is left out.
+            the blocks.
+        problems: see `Book`.
 
     Raises:
         ValueError: there is no paragraph.
     """
     if text is None:
-        text, placed = _joined(_with_headings(_without_licence(list(map(_plainer, blocks)))))
+        text, placed = _joined(_with_headings(_with_initials(_without_licence(blocks))))
         title = _TITLE.sub(r"\1", title) if title else None
     else:
         placed = list(blocks)
+    placed = _without_contents(_with_breaks(_divided(text, placed)))
     headings = [block for block in placed if block.kind == "heading"]
     last = {heading.letters: at for at, heading in enumerate(headings)}
-    left_out = [block for block in placed if block.kind == "left out"]
-    chapters: list[tuple[list[Block], list[Span], set[int]]] = []
+    chapters: list[tuple[list[Block], list[Block], set[int]]] = []
     run: list[Block] = []  # the headings since the last paragraph
     is_broken = False  # after a marked break
     passed = 0  # headings so far
@@ -160,11 +224,11 @@ def book_of_blocks(
         if block.kind == "heading":
             run.append(block)
             passed += 1
-        elif block.kind == "left out" and block.reason == CONTENTS:
+        elif block.reason == CONTENTS:
             run = [heading._replace(level=_APART) for heading in run[-1:]]
         elif block.kind == "break":
             is_broken = True
-        elif block.kind == "paragraph" and not is_blank("".join(block.lines)):
+        elif block.kind == "paragraph" and block.letters:
             if run or not chapters:
                 if not chapters and (name := _title(run, headings, title)) is not None:
                     title = name
@@ -176,18 +240,61 @@ def book_of_blocks(
             if is_broken:
                 breaks.add(len(paragraphs))
                 is_broken = False
-            paragraphs += block.spans if is_verse(block.lines, width) else [_span(block)]
-    if len(chapters) > 1 and not chapters[0][0] and _is_title_page(text, chapters[0][1]):
-        words = tuple(text[slice(*span)] for span in chapters.pop(0)[1])
-        left_out.append(Block("left out", words, reason="title page"))
+            lines = zip(block.lines, block.spans, strict=True)
+            whole = [block._replace(spans=(_span(block),))]
+            parts = [Block("paragraph", (line,), spans=(span,)) for line, span in lines]
+            paragraphs += parts if is_verse(block.lines, width) else whole
+    if len(chapters) > 1 and not chapters[0][0] and _is_title_page(chapters[0][1]):
+        del chapters[0]
+    if not chapters:
+        raise ValueError((*problems, "has no text of a story; check that it is complete")[0])
     story = tuple(
-        Chapter(_span(*run) if run else None, tuple(paragraphs), frozenset(breaks))
+        Chapter(
+            _span(*run) if run else None,
+            tuple(block.spans[0] for block in paragraphs),
+            frozenset(breaks),
+        )
         for run, paragraphs, breaks in chapters
-        if "".join(heading.letters for heading in run) not in _LISTS
     )
-    if not story:
-        raise ValueError("has no text of a story; check that it is complete")
-    return Book(text, story, title, tuple(left_out))
+    return Book(text, story, title, _left_out(placed, story), tuple(problems))
+
+
+def _left_out(blocks: Iterable[Block], chapters: Sequence[Chapter]) -> tuple[Block, ...]:
+    """The blocks that are in no paragraph of a chapter, with reasons and places."""
+    starts = {span[0] for chapter in chapters for span in chapter.paragraphs}
+    place, result = "the beginning", []
+    for block in blocks:
+        is_scored = block.kind == "paragraph" and block.spans[0][0] in starts
+        if block.letters and not is_scored:
+            reason = HEADING if block.kind == "heading" else block.reason or "title page"
+            where = block.place or f"after {place}"
+            result.append(block._replace(kind="left out", reason=reason, place=where))
+        place = block.text if block.kind == "heading" else place
+    return tuple(result)
+
+
+def letters_of(text: str) -> str:
+    """The letters and digits of a text."""
+    return "".join(filter(str.isalnum, text))
+
+
+def frame(text: str) -> Span:
+    """The span of a text without the header and the licence of Project Gutenberg."""
+    # The last line of the book may also be in its middle, for example in a list of books.
+    ends = [
+        end
+        for end in GUTENBERG_ENDS.finditer(text)
+        if end[0].lstrip()[0] == "*" or len(text) - end.end() < LONGEST_LICENCE
+    ]
+    begins = [
+        begin.end()
+        for begin in GUTENBERG_BEGINS.finditer(text, 0, LONGEST_LICENCE)
+        # Some early files have the small print at their end.
+        if not any(end.start() < begin.start() for end in ends)
+        and letters_of(text[begin.end() : begin.end() + LONGEST_LICENCE])
+    ]
+    start = begins[-1] if begins else 0
+    return start, next((end.start() for end in ends if end.start() >= start), len(text))
 
 
 def is_break(line: str) -> bool:
@@ -221,52 +328,75 @@ def _span(*blocks: Block) -> Span:
     return blocks[0].spans[0][0], blocks[-1].spans[-1][1]
 
 
-def _plainer(block: Block) -> Block:
-    """A block without what it is not: no heading of a whole paragraph, no paragraph that is a
-    mark."""
-    if block.kind not in ("heading", "paragraph"):
-        return block
-    if len(block.lines) == 1 and is_break(block.lines[0]):
-        return Block("break")
-    is_long = sum(map(len, block.lines)) > LONGEST_HEADING
-    return block._replace(kind="paragraph") if is_long else block
+def _without_licence(blocks: Iterable[Block]) -> list[Block]:
+    """The blocks, of which long headings are paragraphs, with the licence left out."""
+    plain = [
+        block._replace(kind="paragraph")
+        if block.kind == "heading"
+        and (sum(map(len, block.lines)) > LONGEST_HEADING or not block.letters)
+        else block
+        for block in blocks
+    ]
+    texts = ["\n".join(block.lines) for block in plain]
+    starts = accumulate((len(text) + 2 for text in texts), initial=0)
+    lo, hi = frame("\n\n".join(texts))
+    return [
+        block
+        if not block.lines or (lo <= start and start + len(text) <= hi)
+        else block._replace(kind="left out", reason=LICENCE)
+        for block, text, start in zip(plain, texts, starts, strict=False)
+    ]
 
 
-def _without_licence(blocks: Sequence[Block]) -> Sequence[Block]:
-    texts = ["\n".join(block.lines) for block in blocks]
-    begins = [at for at, text in enumerate(texts) if GUTENBERG_BEGINS.match(text)]
-    start = begins[-1] + 1 if begins else 0
-    ends = (at for at in range(start, len(texts)) if GUTENBERG_ENDS.match(texts[at]))
-    return blocks[start : next(ends, len(texts))]
+def _with_initials(blocks: Sequence[Block]) -> Iterator[Block]:
+    """The blocks with an initial, which is a paragraph, before the rest of its word."""
+    initial: Block | None = None
+    for block in blocks:
+        is_paragraph = block.kind == "paragraph"
+        if initial is not None:
+            if is_paragraph and block.lines and block.lines[0][:1].islower():
+                block = block._replace(lines=(initial.text + block.lines[0], *block.lines[1:]))
+            else:
+                yield initial
+            initial = None
+        if is_paragraph and _INITIAL.fullmatch(block.text) and block.text[-1].isupper():
+            initial = block
+        else:
+            yield block
+    if initial is not None:
+        yield initial
 
 
-def _with_headings(blocks: Sequence[Block]) -> list[Block]:
+def _with_headings(blocks: Iterable[Block]) -> list[Block]:
     """The blocks with headings in place of labels, where the document has none of its own. A label
     may also show that the next paragraphs are a heading."""
+    blocks = list(blocks)
     result: list[Block] = []
     labels: list[Block] = []
     # Once for each block, which many labels may be compared with.
     letters = [block.letters for block in blocks] if any(b.kind == "label" for b in blocks) else []
-    before: str | None = None  # the kind of the last block that is neither blank nor a break
+    unlabelled: str | None = None  # the letters of a heading just before that had no label so far
     skipped = 0  # blocks before this one are in a heading
     for at, block in enumerate(blocks):
         if block.kind == "label":
             labels.append(block)
             continue
-        has_text = block.kind not in ("blank", "break")
-        if labels and has_text:
+        has_text = block.kind in ("heading", "paragraph") and not block.reason
+        is_labelled = bool(labels) and has_text
+        if is_labelled:
             stop = _end_of_heading(blocks, letters, at, labels[-1].letters)
             if stop > at:
                 words = tuple(line for part in blocks[at:stop] for line in part.lines)
                 labels[-1] = labels[-1]._replace(lines=words)
-            if stop > at or "heading" not in (before, block.kind):
+            if stop > at or (unlabelled is None and block.kind == "paragraph"):
                 result += [label._replace(kind="heading") for label in labels]
-                before = "heading"
             labels = []
             skipped = stop
         if at >= skipped:
             result.append(block)
-            before = block.kind if has_text else before
+            if has_text:
+                is_heading = block.kind == "heading" and not is_labelled
+                unlabelled = letters[at] if is_heading and letters else None
     return result
 
 
@@ -283,31 +413,186 @@ def _end_of_heading(blocks: Sequence[Block], letters: Sequence[str], at: int, la
 
 
 def _joined(blocks: Sequence[Block]) -> tuple[str, list[Block]]:
-    """The text that some blocks make, and the blocks with the spans of their lines in it. Blanks
-    are breaks if they are rare, and otherwise dropped."""
-    kinds = [block.kind for block in blocks]
-    is_usual = list(pairwise(kinds)).count(("blank", "paragraph")) * 4 > kinds.count("paragraph")
+    """The text that some blocks make, and the blocks with the spans of their lines in it."""
     pieces: list[str] = []
     placed: list[Block] = []
     position = 0
     for block in blocks:
-        if block.kind == "left out":
+        if block.kind in ("left out", "blank"):
             placed.append(block)
-        elif block.kind != "blank" or not is_usual:
+        else:
             lines = block.lines or ("* * *",)
             lines = (" ".join(lines),) if block.kind == "heading" else lines
-            kind = block.kind if block.lines else "break"
             edges = list(accumulate((len(line) + 1 for line in lines), initial=position))
             spans = tuple((start, stop - 1) for start, stop in pairwise(edges))
-            placed.append(block._replace(kind=kind, lines=lines, spans=spans))
+            placed.append(block._replace(lines=lines, spans=spans))
             pieces += ["\n".join(lines), "\n\n"]
             position = edges[-1] + 1
     return "".join(pieces[:-1]), placed
 
 
-def _is_title_page(text: str, paragraphs: Sequence[Span]) -> bool:
-    words = [text[slice(*span)].rstrip() for span in paragraphs]
-    return sum(map(len, words)) <= _TITLE_PAGE and not any(map(_SENTENCE_END.search, words))
+def _divided(text: str, blocks: Iterable[Block]) -> Iterator[Block]:
+    """The blocks, of which paragraphs are divided where a line is a typed heading, a mark, or
+    `Contents`, and left out if they are notes or pictures."""
+    headings = {start for start, _ in find_headings(text)}
+    marks = Counter(_MARK.findall(text))
+    before: Block | None = None  # the heading before
+
+    def kind_of(part: tuple[str, Span]) -> tuple[str, int]:
+        line, (start, _) = part
+        if is_break(line):
+            return "break", start
+        if start in headings:
+            return "heading", start
+        return "paragraph", start * (_CONTENTS.fullmatch(line) is not None)
+
+    is_of_gutenberg, read = False, 0
+    for block in blocks:
+        parts = [block]
+        is_of_gutenberg = is_of_gutenberg or block.reason == LICENCE
+        read += block.kind in ("heading", "paragraph")
+        if block.kind == "paragraph" and not block.reason:
+            words, mark = "\n".join(block.lines), _MARK.match(block.lines[0])
+            reasons = [reason for reason, form in _ASIDES.items() if form.fullmatch(words)]
+            if mark and marks[mark[0]] > 1 and len(block.text) > len(mark[0]):
+                reasons.append(NOTE)
+            if is_of_gutenberg and read <= _FRONT and _CREDIT.match(words):
+                reasons.append(LICENCE)
+            if reasons:
+                parts = [block._replace(kind="left out", reason=reasons[0])]
+            else:
+                groups = groupby(zip(block.lines, block.spans, strict=True), kind_of)
+                parts = [_part(kind, *group) for (kind, _), group in groups]
+        for part in parts:
+            if part.kind == "heading":
+                if part is not block:
+                    level = heading_level(part.text)
+                    if before and (level == UNKNOWN or heading_level(before.text) < level):
+                        level = max(level, before.level + 1)
+                    part = part._replace(level=level)
+                before = part
+            elif part.kind == "paragraph":
+                before = None
+            yield part
+
+
+def _part(kind: Any, *lines: tuple[str, Span]) -> Block:
+    texts, spans = zip(*lines, strict=True)
+    return Block(kind, texts, spans=spans)
+
+
+def _with_breaks(blocks: Iterable[Block]) -> list[Block]:
+    """The blocks with breaks in place of blanks, or without these if they are not rare."""
+    shown = list(blocks)
+    kinds = [block.kind for block in shown if block.kind != "left out"]
+    usual = zip(kinds, kinds[1:], kinds[2:], strict=False)
+    count = list(usual).count(("paragraph", "blank", "paragraph"))
+    is_usual = count * 4 > kinds.count("paragraph")
+    return [
+        block._replace(kind="break") if block.kind == "blank" else block
+        for block in shown
+        if not (is_usual and block.kind == "blank")
+    ]
+
+
+def _without_contents(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks with tables of contents left out: the lines after `Contents` that come again as
+    headings, or end in numbers of pages; after a heading, all up to the next heading if none ends
+    as a sentence does. Otherwise they are text."""
+    again = _Headings(blocks)
+    result = list(blocks)
+    shown = [at for at, block in enumerate(blocks) if block.kind in ("heading", "paragraph")]
+    for is_entry, group in groupby(shown, lambda at: blocks[at].reason == ENTRY):
+        entries = [(at, blocks[at]) for at in group if is_entry]
+        count = sum(again.come_again(b.text, at) or bool(_PAGE.search(b.text)) for at, b in entries)
+        for at, block in entries if count * 2 >= len(entries) else ():
+            result[at] = block._replace(kind="left out", reason=CONTENTS)
+    at = 0
+    while at < len(result):
+        block, at = result[at], at + 1
+        if block.kind not in ("heading", "paragraph") or not _CONTENTS.fullmatch(block.text):
+            continue
+        stop = again.end_of_contents(at, is_heading=block.kind == "heading")
+        for inside in range(at - 1, stop if stop > at else 0):
+            if result[inside].kind in ("heading", "paragraph"):
+                result[inside] = result[inside]._replace(kind="left out", reason=CONTENTS)
+        at = max(at, stop)
+    return result
+
+
+class _Headings:
+    """The headings among some blocks, to compare entries of tables of contents with."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._blocks = blocks
+        self._whole: dict[tuple[str, ...], int] = {}  # the words of headings, with the last place
+        self._parts: dict[tuple[str, ...], int] = {}  # words at their beginnings and ends
+        shown = [at for at, block in enumerate(blocks) if block.kind in ("heading", "paragraph")]
+        for at, after in zip(shown, [*shown, -1][1:], strict=True):
+            if blocks[at].kind != "heading":
+                continue
+            forms = [words := blocks[at].words]
+            if blocks[after].kind == "heading":  # a number and a title may be one entry
+                forms.append(words + blocks[after].words)
+            for form in forms:
+                self._whole[form] = at
+                for size in range(1, len(form)):
+                    self._parts[form[:size]] = self._parts[form[size:]] = at
+
+    def come_again(self, line: str, at: int) -> bool:
+        """Whether a line is a heading after the block `at`, or a beginning or an end of one, or one
+        of it."""
+        words = Block("paragraph", (line,)).words
+        if len(words) > 2 and _PAGE.search(line):
+            words = words[:-1]
+        if not words or max(self._whole.get(words, -1), self._parts.get(words, -1)) > at:
+            return bool(words)
+        sides = (side for size in range(1, len(words)) for side in (words[:size], words[size:]))
+        return len(line) <= LONGEST_HEADING and any(
+            self._whole.get(side, -1) > at for side in sides
+        )
+
+    def end_of_contents(self, at: int, is_heading: bool) -> int:
+        """The end of the table of contents whose first entry is at `at` or after it; `at` if it is
+        none."""
+        stop, gap, pages = at, 0, 0
+        first: tuple[str, ...] = ()
+        has_sentence = False
+        for place in range(at, len(self._blocks)):
+            block = self._blocks[place]
+            if block.kind not in ("heading", "paragraph"):
+                continue
+            if first and block.kind == "heading" and first == block.words:
+                break
+            entries = [self.come_again(line, place) for line in block.lines]
+            paged = [block.kind == "paragraph" and bool(_PAGE.search(x)) for x in block.lines]
+            ends = any(map(SENTENCE_END.search, block.lines))
+            has_sentence = has_sentence or ends
+            if sum(entries) * 2 > len(entries) or (all(paged) and not ends):
+                if not first and any(entries):
+                    first = block._replace(lines=block.lines[entries.index(True) :][:1]).words
+                pages += not any(entries) and len(paged)
+                stop, gap = place + 1, 0
+                continue
+            if block.kind == "heading":
+                break
+            gap += len(block.lines)
+            if gap > _GAP and (ends or not is_heading):
+                break
+        else:
+            place = len(self._blocks)
+        if first or pages > 1:
+            return stop
+        return place if is_heading and not has_sentence and place < len(self._blocks) else at
+
+
+def _is_title_page(paragraphs: Sequence[Block]) -> bool:
+    words = [block.text for block in paragraphs]
+    if sum(map(len, words)) > _TITLE_PAGE or any(map(SENTENCE_END.search, words)):
+        return False
+    long = _LONG_WORDS.findall(" ".join(words))
+    capitals = sum(word[0].isupper() for word in long)
+    return capitals * 2 > len(long) or any(map(_FRONT_MATTER.search, words))
 
 
 def _own_headings(run: Sequence[Block], is_repeated: bool) -> list[Block]:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from narrative_twins.books.archive import Archive, elements, inner_path, shown_name
 from narrative_twins.books.blocks import Block, Book, book_of_blocks
-from narrative_twins.books.markup import NOT_THE_STORY, attribute, html_blocks, local_name
+from narrative_twins.books.markup import (
+    NAVIGATION,
+    NOT_THE_STORY,
+    attribute,
+    html_blocks,
+    local_name,
+)
+from narrative_twins.stories.sentences import find_headings
 
+_NOTICE = 200  # characters that a paragraph under a heading of front matter has
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _NCX = "application/x-dtbncx+xml"
-_TEXT_TYPES = frozenset(
-    ["application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"]
-)
+_MEDIA = ("image/", "audio/", "video/", "font/", "text/css")  # types of files without text
 # The names that EPUB 2 has for parts of a book, where they differ from EPUB 3.
 _GUIDE = {"title-page": "titlepage", "notes": "endnotes"}
 
-_Items: TypeAlias = dict[str | None, tuple[str, str, list[str]]]
-"""The files of the book as its package lists them, by their ids: names, types and properties."""
 _Entry: TypeAlias = tuple[tuple[str, str], str, int]
 """An entry of the table of contents: the file and the element it leads to, its text, its depth."""
 
@@ -36,76 +41,100 @@ def epub_book(data: bytes) -> Book:
         raise ValueError(f"names no package in {_CONTAINER}; get it again")
     package = inner_path("", path)[0]
     tree = archive.parsed(package)
-    items: _Items = {}
-    for item in elements(tree, "item"):
-        kind, place = item.get("media-type", "").strip().lower(), ("", "")
-        # Of pictures and sounds on the web nothing is read.
-        if kind in _TEXT_TYPES or _place(package, item.get("href", "")):
-            place = inner_path(package, item.get("href", ""))
-        items[item.get("id")] = place[0], kind, item.get("properties", "").split()
+    items = {item.get("id"): item for item in elements(tree, "item")}
     spine = next(elements(tree, "spine"), None)
     if spine is None:
         raise ValueError(f"has no reading order (spine) in {shown_name(package)}; get it again")
-    entries, left_out = _navigation(archive, items, spine.get("toc"))
-    left_out |= _left_out(package, tree, "reference")
-    names = [name for name in _reading_order(spine, items) if name not in left_out]
+    names: dict[str, str] = {}  # the documents in reading order, each with why it is left out
+    for reference in elements(spine, "itemref"):
+        item = items.get(key := reference.get("idref"))
+        if item is None:
+            archive.problems.append(f"has no item {shown_name(key)}, which its spine names")
+        elif not item.get("media-type", "").strip().lower().startswith(_MEDIA) and (
+            place := archive.try_to(inner_path, package, item.get("href", ""))
+        ):
+            is_linear = reference.get("linear") != "no"
+            is_nav = "nav" in item.get("properties", "").split()
+            reason = NAVIGATION if is_nav else "" if is_linear else "not in the reading order"
+            names.setdefault(archive.name(place[0]), reason)
     if _ENCRYPTION in archive:
         targets = elements(archive.parsed(_ENCRYPTION), "cipherreference")
-        if not {inner_path("", target.get("URI", ""))[0] for target in targets}.isdisjoint(names):
+        encrypted = {inner_path("", target.get("URI", ""))[0] for target in targets}
+        if not encrypted.isdisjoint(names):
             raise ValueError(
                 "is encrypted (DRM), and can't be read; get it without copy protection"
             )
+    entries, left_out = _navigation(archive, package, items, spine.get("toc"))
+    left_out |= _left_out(package, tree, "reference")
     labels: dict[str, dict[str, list[tuple[str, int]]]] = {}
     for (name, fragment), text, level in entries:
-        labels.setdefault(name, {}).setdefault(fragment, []).append((text, level))
+        labels.setdefault(archive.name(name), {}).setdefault(fragment, []).append((text, level))
     blocks: list[Block] = []
-    for name in names:
-        blocks += archive.parsed(name, html_blocks, labels.get(name, {}), True).blocks
-    return book_of_blocks(blocks, next(filter(None, map(_text, elements(tree, "title"))), None))
+    for name, reason in names.items():
+        document = archive.try_to(archive.parsed, name, html_blocks, labels.get(name, {}), True)
+        parts = document.blocks if document else []
+        reason = reason or ("" if _has_chapters(parts) else left_out.get(name, ""))
+        blocks += [
+            block._replace(kind="left out", reason=block.reason or reason, place=name)
+            if reason and block.kind in ("heading", "paragraph")
+            else block
+            for block in parts
+            if not (reason and block.kind == "label")
+        ]
+    title = next(filter(None, map(_text, elements(tree, "title"))), None)
+    return book_of_blocks(blocks, title, problems=archive.problems)
 
 
-def _reading_order(spine: Any, items: _Items) -> list[str]:
-    """The documents of the book in reading order, each once."""
-    names: dict[str, None] = {}
-    for reference in elements(spine, "itemref"):
-        key = reference.get("idref")
-        if key not in items:
-            raise ValueError(f"has no item {shown_name(key)}, which its spine names; get it again")
-        name, kind, properties = items[key]
-        if kind in _TEXT_TYPES and "nav" not in properties and reference.get("linear") != "no":
-            names[name] = None
-    return list(names)
+def _has_chapters(blocks: Sequence[Block]) -> bool:
+    """Whether a document has chapters, whatever its part of the book is called."""
+    shown = [block for block in blocks if block.kind in ("heading", "paragraph")]
+    text = "\n\n".join(" ".join(block.lines) for block in shown if not block.reason)
+    sections = [
+        after
+        for block, after in pairwise(shown)
+        if block.kind == "heading" and after.kind == "paragraph" and not after.reason
+    ]
+    return bool(find_headings(text)) or sum(len(block.text) > _NOTICE for block in sections) > 1
 
 
 def _navigation(
-    archive: Archive, items: _Items, ncx_id: str | None
-) -> tuple[list[_Entry], set[str]]:
+    archive: Archive, package: str, items: Mapping[str | None, Any], ncx_id: str | None
+) -> tuple[list[_Entry], dict[str, str]]:
     """The table of contents, from the navigation of EPUB 3 or else the NCX of EPUB 2; and the
-    documents that are not of the story by the landmarks of EPUB 3."""
+    documents that are not of the story by the landmarks of EPUB 3, with reasons."""
     entries: list[_Entry] = []
-    left_out: set[str] = set()
-    nav = next((name for name, _, properties in items.values() if "nav" in properties), "")
-    for element in elements(archive.parsed(nav), "nav") if nav in archive else ():
+    left_out: dict[str, str] = {}
+
+    def tree_of(items: Iterable[Any]) -> tuple[str, Any]:
+        for item in items:
+            if place := _place(package, item.get("href", "")):
+                return place[0], archive.try_to(archive.parsed, place[0])
+        return "", None
+
+    nav, tree = tree_of(i for i in items.values() if "nav" in i.get("properties", "").split())
+    for element in elements(tree, "nav") if tree is not None else ():
         kinds = attribute(element, "type").split()
         if "landmarks" in kinds:
             left_out |= _left_out(nav, element, "a")
         elif "toc" in kinds and not entries:
             entries += _entries(nav, element)
-    of_kind = (item for item in items.values() if item[1] == _NCX)
-    ncx, *_ = items.get(ncx_id) or next(of_kind, ("",))
-    if not entries and ncx in archive:
-        entries += _entries(ncx, archive.parsed(ncx))
+    if not entries:
+        of_kind = [item for item in items.values() if item.get("media-type", "") == _NCX]
+        ncx, tree = tree_of([items[ncx_id]] if ncx_id in items else of_kind)
+        entries += _entries(ncx, tree) if tree is not None else ()
     return entries, left_out
 
 
-def _left_out(base: str, tree: Any, tag: str) -> set[str]:
-    """The documents that are not of the story, by the links of a guide or of landmarks."""
-    names: set[str] = set()
+def _left_out(base: str, tree: Any, tag: str) -> dict[str, str]:
+    """The documents that are not of the story, by the links of a guide or of landmarks, with
+    reasons."""
+    names: dict[str, str] = {}
     for link in elements(tree, tag):
-        kinds = {_GUIDE.get(kind, kind) for kind in attribute(link, "type").lower().split()}
+        kinds = (_GUIDE.get(kind, kind) for kind in attribute(link, "type").lower().split())
+        reason = next(filter(None, map(NOT_THE_STORY.get, kinds)), None)
         place = _place(base, link.get("href", ""))
-        if kinds & NOT_THE_STORY and place and not place[1]:
-            names.add(place[0])
+        if reason and place and not place[1]:
+            names[place[0]] = reason
     return names
 
 

@@ -9,9 +9,22 @@ import codecs
 import re
 from collections.abc import Mapping, Sequence
 from html.entities import html5
+from itertools import groupby
 from typing import Any
 
-from narrative_twins.books.blocks import CONTENTS, Block, Book, book_of_blocks, wrap_width
+from narrative_twins.books.blocks import (
+    CONTENTS,
+    ENTRY,
+    LICENCE,
+    NOTE,
+    PICTURE,
+    SENTENCE_END,
+    Block,
+    Book,
+    book_of_blocks,
+    letters_of,
+    wrap_width,
+)
 
 MAX_ELEMENTS = 2_000_000
 """Elements of a document. A long novel has some ten thousand in HTML, and some hundred thousand in
@@ -25,25 +38,38 @@ Labels = Mapping[str, Sequence[tuple[str, int]]]
 """The entries of a table of contents, text and level, by the id of the element they lead to; by the
 empty string those for the document."""
 
-NOT_THE_STORY = frozenset(
-    """
-    toc landmarks page-list loi lot lov loa cover titlepage halftitlepage copyright-page colophon
-    imprint imprimatur index bibliography glossary other-credits footnote footnotes endnote endnotes
-    rearnote rearnotes noteref pagebreak backlink annoref
-    """.split()
-)
-"""Values of `epub:type`, and with `doc-` before them of `role`, of what is not the text of a
-story."""
-_SKIPPED_CLASSES = frozenset(
-    "pagenum pageno pagebreak page-number pg-boilerplate footnote footnotes fnanchor".split()
-)
-_SKIPPED_IDS = frozenset(["pg-header", "pg-footer"])
-_SKIPPED = frozenset(
-    """
-    script style template noscript svg math nav aside figcaption audio video iframe object button
-    select textarea rt rp del map canvas
-    """.split()
-)
+NAVIGATION, PAGE_NUMBER = "navigation", "page numbers"
+"""Reasons for which parts of a document are left out, as those in `blocks`."""
+NOT_THE_STORY = {
+    **dict.fromkeys("toc landmarks page-list loi lot lov loa".split(), NAVIGATION),
+    **dict.fromkeys(
+        "footnote footnotes endnote endnotes rearnote rearnotes noteref annoref backlink".split(),
+        NOTE,
+    ),
+    "pagebreak": PAGE_NUMBER,
+    **{
+        kind: kind
+        for kind in """
+        cover titlepage halftitlepage copyright-page dedication colophon imprint imprimatur index
+        bibliography glossary other-credits
+        """.split()
+    },
+}
+"""The reason to leave out an element by its `epub:type`, and with `doc-` before it its `role`."""
+_SKIPPED_CLASSES = {
+    **dict.fromkeys("pagenum pageno pagebreak page-number".split(), PAGE_NUMBER),
+    **dict.fromkeys("footnote footnotes fnanchor".split(), NOTE),
+    "pg-boilerplate": LICENCE,
+}
+_SKIPPED_IDS = dict.fromkeys(["pg-header", "pg-footer"], LICENCE)
+_SKIPPED = {
+    **dict.fromkeys("script style template".split(), ""),  # no text
+    **dict.fromkeys(
+        "noscript audio video iframe object button select textarea map".split(), "hidden"
+    ),
+    **{"svg": PICTURE, "canvas": PICTURE, "figcaption": "captions", "math": "formulas"},
+    **{"nav": NAVIGATION, "aside": "asides", "del": "deleted", "rt": "ruby", "rp": "ruby"},
+}
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS = frozenset(
     """
@@ -52,9 +78,14 @@ _BLOCKS = frozenset(
     title hr h1 h2 h3 h4 h5 h6
     """.split()
 )
+_TEXT = ("heading", "paragraph")
 _CELLS = frozenset(["tr", "li", "dd", "dt"])
 _SPACES = re.compile(r"[ \t\n\r\f]+")
 _NOTE = re.compile(r"\s*[\[(]?(?:\d{1,4}|[*†‡§]{1,3})[\])]?\s*")
+# What is before a number in smaller type that is the mark of a note: not one as in "10 to the 2nd".
+_BEFORE_NOTE = re.compile(r"(?:[^\W\d_]{2}|[.,;:!?…\"'”’»)\]])\Z")
+_INITIAL = re.compile(r"([\"'“‘«]?(?![AIO])[^\W\d_]) (?=[^\W\d_])")
+_INITIAL_CLASS = re.compile(r"drop|initial|\bcaps?\b|first-?letter", re.IGNORECASE)
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 
 # The encoding that a file names. Other codecs of Python are not for files, and some are slow.
@@ -74,6 +105,14 @@ _DECLARATIONS = re.compile(r"<!ENTITY|<!DOCTYPE[^>]{0,1000}\[")
 _FRONT = re.compile(
     r"\A---[ \t]*\r?\n(?P<fields>.*?)^(?:---|\.\.\.)[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE
 )
+_INLINE = frozenset(
+    """
+    a abbr b bdo big br cite code del dfn em font i img ins kbd mark q rp rt ruby s samp small span
+    strike strong sub sup tt u var wbr
+    """.split()
+)
+_FOOTNOTE = re.compile(r"^\[\^[^\]\s]{1,80}\]:.*(?:\n(?:[ \t]+\S.*|\S.*))*", re.MULTILINE)
+_FOOTNOTE_MARK = re.compile(r"\[\^[^\]\s]{1,80}\](?!:)")
 _TITLE = re.compile(r"^title:[ \t]*(?P<mark>[\"']?)(?P<title>.*\S)(?P=mark)[ \t\r]*$", re.MULTILINE)
 
 
@@ -88,15 +127,33 @@ def markdown_book(text: str) -> Book:
     """The book in a Markdown text, see `read_book`; raises a `ValueError` if it has no
     paragraphs."""
     from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
     front = _FRONT.match(text)
     title = _TITLE.search(front["fields"]) if front else None
-    # Indented paragraphs of stories are no code. Tags within lines stay, as text.
-    parser = MarkdownIt("commonmark", {"breaks": True}).disable(["code", "html_inline"])
-    html = parser.render(text[front.end() :] if front else text)
+    # Indented paragraphs of stories are no code.
+    parser = MarkdownIt("commonmark", {"breaks": True}).disable("code")
+    parser.add_render_rule("html_inline", _inline_tag)
+    text = text[front.end() :] if front else text
+    text = _FOOTNOTE.sub(r'<div class="footnote">\n\g<0>\n</div>\n', text.replace("\r\n", "\n"))
+    tokens = parser.parse(_FOOTNOTE_MARK.sub(r'<sup class="footnote">\g<0></sup>', text))
+    for item, line in zip(tokens, tokens[2:], strict=False):
+        if item.type == "list_item_open" and item.info and line.type == "inline":
+            # A number may be of a chapter, or a year.
+            number = Token("text", "", 0, content=f"{item.info}{item.markup} ")
+            line.children = [number, *(line.children or ())]
+    html = parser.renderer.render(tokens, parser.options, {})
     width = wrap_width(map(len, text.splitlines(keepends=True)))
     blocks = html_blocks(html.encode("utf-8"), {}, is_xml=False).blocks
     return book_of_blocks(blocks, title["title"] if title else None, width)
+
+
+def _inline_tag(_: Any, tokens: Sequence[Any], at: int, *__: Any) -> str:
+    """A tag within a line of Markdown if HTML has it; otherwise it is text."""
+    tag: str = tokens[at].content
+    name = re.match(r"</?([a-z0-9]+)|<!--", tag, re.IGNORECASE)
+    is_known = name and (name[1] or "sup").lower() in _INLINE
+    return tag if is_known else tag.replace("<", "&lt;")
 
 
 def parse_xml(data: bytes) -> Any:
@@ -183,12 +240,16 @@ class HtmlBlocks:
         self._labels = dict(labels)
         self._open: list[str] = []  # the names of the elements that are read
         self._skipped = 0  # the elements that are not read, in each other
+        self._reason, self._aside = "", list[str]()  # of these: the reason, and their text
         self._heading = 0  # the level of the open heading; it ends with any heading inside
-        # The open link within the book: its depth, and in the pieces its place if it may be a note.
+        self._group, self._group_level = list[str](), 1  # the lines of the open group of headings
+        # The open link within the book or superscript: its depth, and in the pieces its place if it
+        # may be a note.
         self._link, self._note = -1, -1
-        # Of the open block: its text, whether it has any, its characters in links.
+        # Of the open block: its text, whether it has any, its characters in links, and whether it
+        # has an initial.
         self._pieces: list[str] = []
-        self._has_text, self._linked = False, 0
+        self._has_text, self._linked, self._drop = False, 0, False
         self._add_labels("")
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -198,8 +259,10 @@ class HtmlBlocks:
         if len(self._open) + self._skipped >= MAX_DEPTH or len(values) > MAX_ATTRIBUTES:
             limits = f"{MAX_DEPTH} elements in each other, or {MAX_ATTRIBUTES:,} attributes of one"
             raise ValueError(f"has more than {limits}; convert it to plain text")
-        if self._skipped or _is_skipped(name, values):
+        reason = None if self._skipped else _reason(name, values)
+        if self._skipped or reason is not None:
             self._skipped += 1
+            self._reason = self._reason if reason is None else reason
             return
         if name in _BLOCKS:
             self._flush()
@@ -210,26 +273,34 @@ class HtmlBlocks:
             self._pieces.append("\n")
         elif name in ("td", "th"):
             self._pieces.append(" ")
-        elif name == "a" and self._link < 0:
-            if ":" not in values.get("href", ":").partition("#")[0]:
-                self._link = len(self._open)
-                is_in_text = self._has_text and not self._heading and not self._in_cell
-                self._note = len(self._pieces) if is_in_text else -1
+        elif name == "img" and len(values.get("alt", "")) == 1:
+            self.data(values["alt"])
+        elif name in ("a", "sup") and self._link < 0:
+            if name == "sup" or ":" not in values.get("href", ":").partition("#")[0]:
+                self._begin_link(name)
+        self._drop = self._drop or (
+            not self._has_text and _INITIAL_CLASS.search(values.get("class", "")) is not None
+        )
         self._heading = _HEADINGS.get(name, self._heading)
+        self._group_level = self._heading or self._group_level
         self._open.append(name)
 
     def end(self, tag: str) -> None:
         """End an element."""
         if self._skipped:
             self._skipped -= 1
+            if not self._skipped:
+                self._leave_out("".join(self._aside), self._reason)
+                self._aside = []
             return
         name = local_name(tag)
         if self._link == len(self._open) - 1:
             # A number or a mark within a paragraph leads to a note.
             words = "".join(self._pieces[self._note :])
             if self._note >= 0 and _NOTE.fullmatch(words):
-                self._linked -= _letters(words)
+                self._linked -= len(letters_of(words)) * (name == "a")
                 del self._pieces[self._note :]
+                self._leave_out(words, NOTE)
             self._link = self._note = -1
         if name in _BLOCKS:
             self._flush(name)
@@ -238,15 +309,42 @@ class HtmlBlocks:
 
     def data(self, text: str) -> None:
         """Add text."""
-        if not self._skipped:
-            self._pieces.append(text if "pre" in self._open else _SPACES.sub(" ", text))
-            self._has_text = self._has_text or not text.isspace()
-            self._linked += _letters(text) if self._link >= 0 else 0
+        if self._skipped:
+            self._aside.append(text)
+            return
+        text = text.replace("\u00ad", "")  # where a word may be divided
+        self._pieces.append(text if "pre" in self._open else _SPACES.sub(" ", text))
+        self._has_text = self._has_text or not text.isspace()
+        if self._link >= 0 and self._open[self._link] == "a":
+            self._linked += len(letters_of(text))
 
     def close(self) -> HtmlBlocks:
         """End the document."""
         self._flush()
+        # Links in a row are a table of contents, and so is one that is no sentence.
+        shown = [at for at, block in enumerate(self.blocks) if block.kind in _TEXT]
+        for is_linked, group in groupby(shown, lambda at: self.blocks[at].reason == CONTENTS):
+            places = list(group) if is_linked else []
+            for at in places:
+                block = self.blocks[at]
+                is_text = len(places) == 1 and SENTENCE_END.search(block.text)
+                self.blocks[at] = (
+                    block._replace(reason="") if is_text else block._replace(kind="left out")
+                )
         return self
+
+    def _begin_link(self, name: str) -> None:
+        before = "".join(self._pieces[-2:])
+        self._link = len(self._open)
+        self._note = -1
+        if self._has_text and not self._heading:
+            is_apart = self._in_cell and not before.endswith(tuple(".,;:!?\"'”’»)…"))
+            if not (is_apart if name == "a" else not _BEFORE_NOTE.search(before)):
+                self._note = len(self._pieces)
+
+    def _leave_out(self, text: str, reason: str) -> None:
+        if reason and (words := " ".join(text.split())):
+            self.blocks.append(Block("left out", (words,), reason=reason))
 
     @property
     def _in_cell(self) -> bool:
@@ -261,41 +359,49 @@ class HtmlBlocks:
     def _flush(self, ended: str = "") -> None:
         """End the block, at the end of the element `ended`."""
         text, linked = "".join(self._pieces), self._linked
-        self._pieces, self._has_text, self._linked, self._note = [], False, 0, -1
+        drop = self._drop
+        self._pieces, self._has_text, self._linked, self._note, self._drop = [], False, 0, -1, False
         lines = [_SPACES.sub(" ", line).strip() for line in text.split("\n")]
+        if drop:
+            lines[0] = _INITIAL.sub(r"\1", lines[0], count=1)
         words = tuple(filter(None, lines))
         if "title" in self._open:
             self.title = self.title or " ".join(words) or None
+        elif "hgroup" in self._open:
+            self._group += words
+            if ended == "hgroup" and self._group:
+                self.blocks.append(Block("heading", tuple(self._group), self._group_level))
+                self._group = []
         elif words and self._heading:
             self.blocks.append(Block("heading", words, self._heading))
-        elif linked and (linked >= sum(map(str.isalpha, text)) or self._in_cell):
-            self.blocks.append(Block("left out", words, reason=CONTENTS))
+        elif linked and linked >= sum(map(str.isalpha, text)):
+            self.blocks.append(Block("paragraph", words, reason=CONTENTS))
         elif words:
             # An empty line, of two line breaks, ends a paragraph.
+            is_entry = linked and self._in_cell and not SENTENCE_END.search(words[-1])
+            reason = ENTRY if is_entry else ""
             for group in filter(None, "\n".join(lines).strip("\n").split("\n\n")):
-                self.blocks.append(Block("paragraph", tuple(filter(None, group.split("\n")))))
+                part = tuple(filter(None, group.split("\n")))
+                self.blocks.append(Block("paragraph", part, reason=reason))
         elif ended in _HEADINGS:
             self.blocks.append(Block("break"))
         elif ended == "p":
             self.blocks.append(Block("blank"))
 
 
-def _is_skipped(name: str, values: Mapping[str, str]) -> bool:
-    kinds = set(values.get("type", "").lower().split())
+def _reason(name: str, values: Mapping[str, str]) -> str | None:
+    """Why an element is left out; None if it is not, empty if it has no text."""
     roles = values.get("role", "").split()
-    kinds.update(role.removeprefix("doc-") for role in roles if role.startswith("doc-"))
-    classes = values.get("class", "").lower().split()
-    return (
-        name in _SKIPPED
-        or "hidden" in values
-        or values.get("id") in _SKIPPED_IDS
-        or bool(kinds & NOT_THE_STORY or _SKIPPED_CLASSES.intersection(classes))
-        or _HIDDEN.search(values.get("style", "")) is not None
-    )
-
-
-def _letters(text: str) -> int:
-    return sum(map(str.isalnum, text))
+    kinds = [*values.get("type", "").lower().split()]
+    kinds += [role.removeprefix("doc-") for role in roles if role.startswith("doc-")]
+    reasons = [
+        _SKIPPED.get(name),
+        "hidden" if "hidden" in values or _HIDDEN.search(values.get("style", "")) else None,
+        _SKIPPED_IDS.get(values.get("id", "")),
+        *map(NOT_THE_STORY.get, kinds),
+        *map(_SKIPPED_CLASSES.get, values.get("class", "").lower().split()),
+    ]
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def local_name(name: str) -> str:

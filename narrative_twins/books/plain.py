@@ -5,62 +5,66 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from narrative_twins.books.blocks import (
-    CONTENTS,
     GUTENBERG_BEGINS,
-    GUTENBERG_ENDS,
+    LICENCE,
+    LONGEST_LICENCE,
     Block,
     Book,
     book_of_blocks,
-    is_break,
+    frame,
     wrap_width,
 )
-from narrative_twins.stories.sentences import Span, find_headings, heading_level
+from narrative_twins.stories.sentences import Span, find_headings
 
 WRAPPED = 120
 """Characters of the longest lines of hard-wrapped text. If most text is in longer lines, each line
 is a paragraph."""
 MAX_PDF_TEXT = 64_000_000
 """Characters of the pages of a PDF file together."""
-_FRONT = 10  # blocks in which Project Gutenberg names who made the file
-_LICENCE = 40_000  # characters that the licence may have; it has about half as many
-_CREDIT = re.compile(
-    r"(?:Produced by|E-text prepared by|This e-?text was (?:produced|prepared)|Transcribed"
-    r" (?:from|by))\b",
+_TITLE = re.compile(r"^Title:[ \t]*(\S.*(?:\n[ \t]+\S.*){0,4})", re.MULTILINE)
+_DIVIDED = re.compile(
+    "([^\\W\\d_]+)(?:[-\u2010]\n(?=[^\\W\\d_A-Z])|\u00ad\n)([^\\W\\d_]+[^\\w\\s]*)[ \n]?"
+)
+"""A word, at the end of a line."""
+_COMPOUND = re.compile(r"[^\W\d_]+-[^\W\d_]+")
+_EDGE = 3  # lines at the top or bottom of a page that may be a running header, footer or number
+_NUMBERED = re.compile(
+    r"(?:(?:page|p\.|seite|página) ?)?[-–—\[(. |]{0,4}(\d{1,4}|[ivxlc]{1,7})[-–—\]). |]{0,4}"
+    r"(?:(?:of|/|von|de) ?\d{1,4})?",
     re.IGNORECASE,
 )
-_TITLE = re.compile(r"^Title:[ \t]*(\S.*(?:\n[ \t]+\S.*){0,4})", re.MULTILINE)
-_PICTURE = re.compile(r"\[Illustration[^\]]*\]")
-_CONTENTS = re.compile(r"(?:table of )?contents[.:]?", re.IGNORECASE)
-_DIVIDED = re.compile(r"(?<=[^\W\d_])-\n(?=[^\W\d_A-Z])")  # a word, at the end of a line
+_AT_EDGE = re.compile(r"^\W*\d{1,4}\b\W*|\W*\b\d{1,4}\W*$")  # a number beside a running header
 
 
-def plain_book(text: str) -> Book:
-    """The book in a plain text, see `read_book`; raises a `ValueError` if it has no paragraphs."""
-    begins = list(GUTENBERG_BEGINS.finditer(text, 0, _LICENCE))
-    start = begins[-1].end() if begins else 0
-    # The last line of the book may also be in its middle, for example in a list of books.
-    ends = (
-        end
-        for end in GUTENBERG_ENDS.finditer(text, start)
-        if end[0].lstrip()[0] == "*" or len(text) - end.end() < _LICENCE
-    )
-    end = next(ends, None)
+def plain_book(text: str, more: Sequence[Block] = ()) -> Book:
+    """The book in a plain text, see `read_book`; `more` is what was left out of it before. Raises a
+    `ValueError` if it has no paragraphs."""
+    if "\n" not in text:
+        text = text.replace("\r", "\n")  # as old files of the Macintosh are
+    start, stop = frame(text)
     title = _TITLE.search(text, 0, start)
-    text = text[start : end.start() if end else len(text)]
+    licence = [
+        Block("left out", (part.strip(),), reason=LICENCE) for part in (text[:start], text[stop:])
+    ]
+    text = text[start:stop]
     groups = list(_groups(text))
     width = wrap_width(stop - lo for _, block in groups for lo, stop in block.spans)
-    blocks = _blocks(text, groups, is_gutenberg=bool(begins or end))
-    return book_of_blocks(blocks, " ".join(title[1].split()) if title else None, width, text)
+    gaps = Counter(gap for gap, _ in groups[1:])
+    usual = max(gaps, key=lambda gap: (gaps[gap], -gap), default=0)
+    blocks = [*more, licence[0]]
+    for gap, block in groups:
+        blocks += [Block("blank"), block] if gap > usual else [block]
+    name = " ".join(title[1].split()) if title else None
+    return book_of_blocks([*blocks, licence[1]], name, width, text)
 
 
 def pdf_book(data: bytes) -> Book:
-    """The book in a PDF file: its text without page numbers, with divided words joined, read as
-    plain text. Raises a `ValueError` that says what is wrong with the file."""
+    """The book in a PDF file: its text without page numbers and running headers and footers, with
+    divided words joined, read as plain text. Raises a `ValueError` that says what is wrong with the
+    file."""
     from pypdf import PdfReader
 
     texts: dict[str, str] = {}  # a page may be listed again and again
@@ -72,7 +76,7 @@ def pdf_book(data: bytes) -> Book:
         for page in () if is_locked else reader.pages:
             key = str(page.indirect_reference)
             if key not in texts:
-                texts[key] = _without_number(page.extract_text())
+                texts[key] = page.extract_text()
             pages.append(texts[key])
             size += len(texts[key])
             if size > MAX_PDF_TEXT:
@@ -86,91 +90,110 @@ def pdf_book(data: bytes) -> Book:
         raise ValueError("is encrypted; save it without a password")
     if size > MAX_PDF_TEXT:
         raise ValueError(f"has more than {MAX_PDF_TEXT:,} characters; divide it into volumes")
-    # A sentence may continue on the next page.
-    text = _DIVIDED.sub("", "\n".join(filter(None, pages)))
+    text, left_out = _body(pages)
+    words = set(_COMPOUND.findall(text))
+
+    def joined(word: re.Match[str]) -> str:
+        hyphen = "-" * (f"{word[1]}-{word[2]}" in words)
+        return f"{word[1]}{hyphen}{word[2]}\n"
+
+    text = _DIVIDED.sub(joined, text)
     if not any(map(str.isalnum, text)):
         raise ValueError("is PDF without text, perhaps of scanned pages; recognize the text first")
-    return plain_book(text)
+    return plain_book(text, left_out)
 
 
 def is_of_gutenberg(text: str) -> bool:
     """Whether a text has the header of Project Gutenberg."""
-    return GUTENBERG_BEGINS.search(text, 0, _LICENCE) is not None
+    return GUTENBERG_BEGINS.search(text, 0, LONGEST_LICENCE) is not None
 
 
-def _without_number(page: str) -> str:
-    """The text of a page without a first or last line that is only a number."""
-    lines = page.strip().split("\n")
-    for at in (0, -1):
-        if lines and lines[at].strip().isdecimal():
-            del lines[at]
-    return "\n".join(lines)
+def _body(pages: Sequence[str]) -> tuple[str, list[Block]]:
+    """The text of some pages, and what is left out of it: running headers, footers, numbers of
+    pages. The text of a page is a paragraph of its own if the page before is not full."""
+    lines = [[line.strip() for line in page.split("\n") if line.strip()] for page in pages]
+    left_out: list[Block] = []
+    for at, number in _numbers(lines).items():
+        for edge in number:
+            left_out.append(_removed(lines, at, edge, "page numbers"))
+    for edge in (0, -1):
+        for _ in range(_EDGE):
+            names = [_AT_EDGE.sub("", page[edge]) if page else "" for page in lines]
+            names = [
+                "" if not page or find_headings(page[edge]) else name
+                for name, page in zip(names, lines, strict=True)
+            ]
+            repeated = [
+                at
+                for at, name in enumerate(names)
+                if len(lines[at]) > 1
+                and any(map(str.isalpha, name))
+                and name in (*names[max(0, at - 2) : at], *names[at + 1 : at + 3])
+            ]
+            left_out += [_removed(lines, at, edge, "running headers") for at in repeated]
+    most = max(map(len, lines), default=0)
+    longest = wrap_width(len(line) for page in lines for line in page)
+    pieces: list[str] = []
+    for page, after in zip(lines, [*lines[1:], []], strict=True):
+        opening = after[0] if after else ""
+        is_new = bool(find_headings(f"{opening}\n\n")) or opening.isdecimal()
+        is_short = bool(page) and (len(page) * 4 < most * 3 or len(page[-1]) * 4 < longest * 3)
+        is_end = bool(page) and page[-1][-1] in '.!?…"”’»'
+        head = [*page[:1], ""] if page and page[0].isdecimal() else page[:1]
+        pieces += [*head, *page[1:], *[""] * (is_new or (is_short and is_end))]
+    return "\n".join(pieces), left_out
+
+
+def _numbers(pages: Sequence[Sequence[str]]) -> dict[int, tuple[int, ...]]:
+    """The edges (0 for the top, -1 for the bottom) of pages at which there are their numbers: these
+    are counted as pages are. A number at the top of a page that has another at its bottom is the
+    heading of a chapter."""
+    values: dict[int, dict[int, int]] = {}
+    for at, page in enumerate(pages):
+        for edge in (-1, 0) if len(page) > 1 else (-1,) if page else ():
+            if number := _NUMBERED.fullmatch(page[edge]):
+                digits = number[1]
+                values.setdefault(at, {})[edge] = int(digits) if digits.isdecimal() else -1
+    at_bottom = sum(-1 in edges for edges in values.values())
+    result: dict[int, tuple[int, ...]] = {}
+    for at, edges in values.items():
+        if -1 in edges:
+            result[at] = (-1,)
+            continue
+        near = [values.get(other, {}) for other in (at - 2, at - 1, at + 1, at + 2)]
+        offsets = [edges[0] + step for step in (-2, -1, 1, 2)]
+        is_counted = any(
+            offset in edge.values() for offset, edge in zip(offsets, near, strict=True)
+        )
+        ends = all(page[-1][-1] in '.!?…"”’»' for page in pages if page)
+        if edges[0] < 0 or (is_counted and not (ends and not at_bottom)):
+            result[at] = (0,)
+    return result
+
+
+def _removed(pages: list[list[str]], at: int, edge: int, reason: str) -> Block:
+    line = pages[at].pop(edge)
+    return Block("left out", (line,), reason=reason, place=f"page {at + 1}")
 
 
 def _groups(text: str) -> Iterator[tuple[int, Block]]:
-    """The blocks of a text, which blank lines, headings and marks divide, each with the number of
-    blank lines before it."""
-    headings = {start for start, _ in find_headings(text)}
+    """The paragraphs of a text, which blank lines divide, each with the number of blank lines
+    before it."""
     long = sum(len(line) for line in text.split("\n") if len(line) > WRAPPED)
     by_line = long * 2 > len(text)
-    spans: list[Span] = []
+    lines: list[tuple[str, Span]] = []
     position = gap = opening = 0
-
-    def block(kind: Any, *spans: Span) -> Block:
-        lines = tuple(text[slice(*span)] for span in spans)
-        level = heading_level(lines[0]) if kind == "heading" else 1
-        return Block(kind, lines, level, spans=spans)
-
-    for line in text.split("\n"):
+    for line in [*text.split("\n"), ""]:
         stripped = line.strip()
         start = position + len(line) - len(line.lstrip())
         position += len(line) + 1
-        kind = "break" if is_break(stripped) else "paragraph"
-        kind = "heading" if start in headings else kind
-        if spans and (not stripped or by_line or kind != "paragraph"):
-            yield opening, block("paragraph", *spans)
-            spans = []
+        if lines and (not stripped or by_line):
+            words, spans = zip(*lines, strict=True)
+            yield opening, Block("paragraph", words, spans=spans)
+            lines = []
         if not stripped:
             gap += 1
             continue
-        span = start, start + len(stripped)
-        if kind != "paragraph":
-            yield gap, block(kind, span)
-        else:
-            opening = opening if spans else gap
-            spans.append(span)
+        opening = opening if lines else gap
+        lines.append((stripped, (start, start + len(stripped))))
         gap = 0
-    if spans:
-        yield opening, block("paragraph", *spans)
-
-
-def _blocks(text: str, groups: list[tuple[int, Block]], is_gutenberg: bool) -> Iterator[Block]:
-    """The blocks with breaks where more blank lines than elsewhere are, if these are few, and with
-    what is left out."""
-    gaps = Counter(
-        gap
-        for (_, before), (gap, block) in pairwise(groups)
-        if before.kind == block.kind == "paragraph"
-    )
-    usual = max(gaps, key=lambda gap: (gaps[gap], -gap), default=0)
-    larger = sum(count for gap, count in gaps.items() if gap > usual)
-    are_rare = larger * 4 <= sum(gaps.values())
-    last = max((at for at, (_, block) in enumerate(groups) if block.kind == "heading"), default=0)
-    in_contents = follows = False
-    for at, (gap, block) in enumerate(groups):
-        is_paragraph = block.kind == "paragraph"
-        words = text[block.spans[0][0] : block.spans[-1][1]]
-        in_contents = is_paragraph and (
-            in_contents or (at < last and _CONTENTS.fullmatch(words) is not None)
-        )
-        if is_paragraph and _PICTURE.fullmatch(words):
-            yield block._replace(kind="left out", reason="picture")
-        elif is_paragraph and is_gutenberg and at < _FRONT and _CREDIT.match(words):
-            yield block._replace(kind="left out", reason="credit")
-        elif in_contents:
-            yield block._replace(kind="left out", reason=CONTENTS)
-        else:
-            if follows and is_paragraph and are_rare and gap > usual:
-                yield Block("break")
-            yield block
-        follows = is_paragraph

@@ -33,6 +33,18 @@ MAX_FILE = 256_000_000
 """Bytes of the largest file that is read as a book, with its pictures."""
 
 
+NOT_READ = {
+    **dict.fromkeys(
+        (".fb2", ".mobi", ".azw", ".azw3", ".lit", ".doc", ".rtf", ".odt"),
+        "convert it to EPUB, for example by ebook-convert of Calibre",
+    ),
+    **dict.fromkeys(
+        (".srt", ".vtt", ".ass"), "convert it to text without time codes, for example by ffmpeg"
+    ),
+}
+"""Suffixes of files that would be read as text with all their markup, and what to do instead."""
+
+
 class BookFormat(NamedTuple):
     """A format of books. The command line, the readers of stories and the web page take all of
     `BOOK_FORMATS`.
@@ -108,7 +120,10 @@ def _book_in(path: str, input_format: str) -> Book:
 def book_of(name: str, data: bytes, input_format: str = "auto") -> Book:
     """The book in the content of a file called `name`, see `read_book`; raises a `ValueError` that
     does not name the file."""
+    suffix = os.path.splitext(name)[1].lower()
     if input_format == "auto":
+        if suffix in NOT_READ:
+            raise ValueError(f"is {suffix}, which is not read; {NOT_READ[suffix]}")
         input_format = book_format(name)
     if input_format not in BOOK_FORMATS:
         names = ", ".join(BOOK_FORMATS)
@@ -159,7 +174,8 @@ def read_story_files(
         if input_format == "auto" and _has_rows(path):
             yield from _rows(path, column)
             continue
-        if form not in BOOK_FORMATS or form in ("text", "markdown"):
+        is_read = input_format != "auto" or not path.lower().endswith(tuple(NOT_READ))
+        if is_read and (form not in BOOK_FORMATS or form in ("text", "markdown")):
             yield from read_stories([path], input_format, named, column)
             continue
         name = "standard input" if path == STDIN else for_terminal(path)

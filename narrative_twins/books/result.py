@@ -109,7 +109,8 @@ class BookSalience(BookTable):
     """The salience of the units of a book. Made by `score_book`.
 
     Attributes:
-        title, chapters, scenes, sentences: see `BookTable`; no sentences if they were not scored.
+        title, chapters, scenes, sentences, left_out: see `BookTable`; no sentences if they were
+            not scored.
         levels: the levels that were scored, from the highest.
         context_tokens: how many tokens the encoder reads at once, special tokens included; None if
             it is unknown.
@@ -168,7 +169,7 @@ class BookSalience(BookTable):
         if self.approximate is not None:
             notes.append(f"The scores of sentences are approximate ({self.approximate}).")
         names = (name for level in self.levels for name in self.at(level).scores)
-        return notes + comparisons(dict.fromkeys(names))
+        return notes + comparisons(dict.fromkeys(names)) + self.left_out
 
     @property
     def footer(self) -> list[str]:
@@ -255,6 +256,7 @@ class BookSalience(BookTable):
             "context_tokens": self.context_tokens,
             "approximate": self.approximate,
             "dtype": self.dtype,
+            "left out": self.left_out,
             "scores of chapters": self.chapters.scores,
         }
 
@@ -268,6 +270,7 @@ class BookSalience(BookTable):
             result.levels = tuple(level for level in LEVELS if level in names)
             result.context_tokens, result.approximate = data["context_tokens"], data["approximate"]
             result.dtype = data.get("dtype")  # results that were saved without one have none
+            result.left_out = list(map(str, data.get("left out", [])))
             for number, row in enumerate(data["chapters"], start=1):
                 what = f"chapter {number}: "
                 result.add(row)

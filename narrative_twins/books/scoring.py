@@ -114,7 +114,7 @@ class BookScorer:
         note = ScoringOptions(**self.options).approximation if with_sentences else None
         about = self.encoder.context_tokens, note, self.encoder.dtype_name
         table = table if with_sentences else table.without_sentences()
-        units = table.chapters, table.scenes, table.sentences
+        units = table.chapters, table.scenes, table.sentences, table.left_out
         return BookSalience(table.title, *units, tuple(self.operations), *about)
 
     def score(self, table: BookTable) -> BookSalience:

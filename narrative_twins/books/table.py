@@ -115,12 +115,14 @@ class BookTable:
     Attributes:
         title: the title of the book, if it is known.
         chapters, scenes, sentences: the units of each level.
+        left_out: what was left out of the file, see `Book.notes`.
     """
 
     title: str | None
     chapters: Units = field(default_factory=lambda: Units("chapter"), repr=False)
     scenes: Units = field(default_factory=lambda: Units("scene"), repr=False)
     sentences: Units = field(default_factory=lambda: Units("sentence"), repr=False)
+    left_out: list[str] = field(default_factory=list, repr=False)
 
     def units(self, level: Level) -> Units:
         """All units of a level."""
@@ -132,7 +134,7 @@ class BookTable:
         """The chapters and scenes alone, as when sentences are not scored."""
         count, scenes = len(self.scenes), self.scenes
         alone = Units("scene", scenes.spans, scenes.texts, [(0, 0)] * count, windows=scenes.windows)
-        return BookTable(self.title, self.chapters, alone)
+        return BookTable(self.title, self.chapters, alone, left_out=self.left_out)
 
     def sentences_of(self, chapter: Unit) -> Span:
         """The range of the sentences of a chapter."""
@@ -210,7 +212,7 @@ def book_table(book: Book | str | os.PathLike[str], splitter: Splitter | None = 
         ```
     """
     book = book if isinstance(book, Book) else read_book(book)
-    table = BookTable(book.title)
+    table = BookTable(book.title, left_out=book.notes)
     all_spans = sentence_spans(book.text, splitter, book.paragraphs)
     for number, chapter in enumerate(book.chapters):
         stops = [stop for _, stop in chapter.paragraphs]

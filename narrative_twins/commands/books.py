@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
+from narrative_twins.books.reading import read_book
 from narrative_twins.books.result import read_book_salience
 from narrative_twins.books.table import LEVELS
 from narrative_twins.commands.options import Choices, Count, Names, command, usage_errors
@@ -29,7 +30,7 @@ from narrative_twins.commands.shared import (
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.salience.result import PRIMARY_OPERATION
-from narrative_twins.writing import STDIN, JsonlLog, check_writable, digest
+from narrative_twins.writing import check_writable, digest, for_terminal, JsonlLog, STDIN
 
 if TYPE_CHECKING:
     from narrative_twins.books.scoring import BookScorer
@@ -53,6 +54,7 @@ def book(
     output: ResultOutput,
     *,
     level: Annotated[Sequence[str], _LEVELS] = LEVELS,
+    explain: bool = False,
     resume: bool = False,
     quiet: bool = False,
 ) -> int:
@@ -62,9 +64,16 @@ def book(
     Args:
         file (FILE): the book.
         level (A,B): Levels to score (default: chapter,scene,sentence).
+        explain: Show what of the file is left out, and score nothing.
         resume: Continue an interrupted run.
         quiet: Show no progress and no estimate.
     """
+    if explain:
+        contents = read_book(file)
+        for block in contents.left_out:
+            click.echo(for_terminal(f"{block.reason}: {block.text} ({block.place})"))
+        click.echo(for_terminal("\n".join(contents.notes)))
+        return 0
     output.check([file], resume, is_book=True)
     if output.is_resumable and is_complete(output.out, resume):
         return 0
@@ -109,6 +118,9 @@ def _load(
     if shows_progress(quiet) and os.path.isfile(file) and os.path.getsize(file) > _LARGE:
         tell(f"reading {file}")
     table = book_table(file, scoring["splitter"])
+    for note in table.left_out:
+        if note.startswith("Warning"):
+            tell(note)
     return table, BookScorer.of(encoder.load(), levels, progress=watch(quiet), **scoring)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from narrative_twins.books import Book
 from narrative_twins.books.plain import is_of_gutenberg
 from narrative_twins.books.reading import count_story_files
 from narrative_twins.commands.options import command
@@ -127,6 +128,9 @@ class StoryInput:
             else:
                 if not is_told and (is_told := is_of_gutenberg(story.text)):
                     tell(f"{name}: {_GUTENBERG}")
+                text = content.get("text") if isinstance(content, dict) else content
+                for note in text.notes if isinstance(text, Book) else ():
+                    tell(f"{name}: {note}")
                 digest = story_digest(story.id, story.sentences, story.windows)
                 if self.done and self.done[0] == digest:
                     self.done.popleft()

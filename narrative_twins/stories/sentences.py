@@ -259,8 +259,8 @@ _SPELLED = (
     rf"{'|'.join((_TEENS + ' ' + _ONES).split())}|the (?:{'|'.join(_ORDINALS.split())}))"
 )
 _PARTS = (
-    "Chapter Chap. Part Book Act Scene Canto Stave Volume Letter Kapitel Teil Akt Szene Buch Chapitre"
-    " Partie Acte Livre Capítulo Parte Acto Libro Capitolo Atto Hoofdstuk Deel Глава Часть"
+    "Chapter Chap. Part Book Act Scene Canto Stave Volume Letter Kapitel Teil Akt Szene Buch"
+    " Chapitre Partie Acte Livre Capítulo Parte Acto Libro Capitolo Atto Hoofdstuk Deel Глава Часть"
 ).split()
 _PART = "|".join(sorted({re.escape(form) for part in _PARTS for form in (part, part.upper())}))
 _WHOLE = (

@@ -92,8 +92,8 @@ HTML = [
     (
         "<h1>Rain</h1><p><a href='#c1'>Chapter 1</a> 3</p><table><tr><td><a href='#c2'>II</a><td>The"
         " Sea</table><ul><li><a href='x.html#y'>Chapter 3</a>, on the sea</ul><h2><a"
-        " href='#toc'>Chapter 1</a></h2><p>A b.",
-        "Chapter 1 | A b.",
+        " href='#toc'>Chapter 1</a></h2><p>A b.<h2>II</h2><p>C d.<h2>Chapter 3</h2><p>E f.",
+        "Chapter 1 | A b. // II | C d. // Chapter 3 | E f.",
     ),
     (
         "<p>A b.</p><section epub:type='footnotes'><p>No.</section><div role='doc-endnotes'>No.",
