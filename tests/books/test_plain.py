@@ -147,20 +147,6 @@ def test_long_lines_are_paragraphs():
     assert outline(plain_book(text)).split(" | ") == expected
 
 
-def test_what_is_left_out_has_a_reason():
-    text = f"{GUTENBERG.format(start='*** START OF THE PROJECT GUTENBERG EBOOK A ***', end='')}"
-    reasons = [(block.reason, block.text) for block in plain_book(text).left_out]
-    assert reasons == [
-        ("credit", "Produced by Nobody"),
-        ("table of contents", "CONTENTS"),
-        ("picture", "[Illustration: a boat]"),
-    ]
-    page = plain_book("THE BOATS\n\nby Nobody\n\nChapter 1\n\nA b.\n")
-    assert [(block.reason, block.text) for block in page.left_out] == [
-        ("title page", "THE BOATS by Nobody")
-    ]
-
-
 def test_sentences_stay_in_their_paragraphs():
     text = "Chapter 1\n\nIt rained. Nadia ran\n\nhome. She slept\n\nChapter 2\n\nIt snowed."
     book = plain_book(text)

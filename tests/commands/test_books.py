@@ -77,6 +77,18 @@ def test_text_is_a_table_of_contents_and_salient_sentences(book, tale, expected)
     assert "scene 2" not in book(tale, "--level", "sentence").out
 
 
+def test_what_is_left_out_is_explained_and_counted(book, tmp_path):
+    text = "Chapter 1\n\nNadia ran.\n\n[Footnote 1: Home.]\n\nThe mill burned down."
+    (tmp_path / "tale.txt").write_text(text)
+    assert book("--explain", tmp_path / "tale.txt").out.splitlines()[:3] == [
+        "headings: Chapter 1 (after the beginning)",
+        "notes: [Footnote 1: Home.] (after Chapter 1)",
+        "Left out: notes (1).",
+    ]
+    shown = book(tmp_path / "tale.txt")
+    assert "Left out: notes (1)." in shown.out and "34% of the text is left out" in shown.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
