@@ -30,7 +30,7 @@ from narrative_twins.commands.shared import (
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.salience.result import PRIMARY_OPERATION
-from narrative_twins.writing import check_writable, digest, for_terminal, JsonlLog, STDIN
+from narrative_twins.writing import STDIN, JsonlLog, check_writable, digest, for_terminal
 
 if TYPE_CHECKING:
     from narrative_twins.books.scoring import BookScorer
