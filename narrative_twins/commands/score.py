@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from narrative_twins.books import Book
+from narrative_twins.books.blocks import Book
 from narrative_twins.books.plain import is_of_gutenberg
 from narrative_twins.books.reading import count_story_files
 from narrative_twins.commands.options import command
