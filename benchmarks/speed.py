@@ -49,6 +49,7 @@ LONG = ("book-exact",)
 """Work that only runs if named by `--work`: ten minutes per round on two cores."""
 SIZES = {
     "bert-large": ("Bert", (1024, 24, 16, 4096)),
+    "modernbert-150m": ("ModernBert", (768, 22, 12, 1152)),
     "modernbert-1b": ("ModernBert", (1792, 28, 28, 3840)),
 }
 """Encoders with random weights: kind, width, layers, heads and inner width."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -130,6 +131,25 @@ def test_steps_of_training_are_measured(bert_folder):
     options = ["--rounds", 1, "--work", "32 stories", "--model", bert_folder]
     printed = run(BENCHMARKS / "training.py", *options).splitlines()
     assert len(printed) == 4 and all("times the time of plain" in line for line in printed)
+
+
+@pytest.mark.slow
+def test_the_checks_of_a_gpu_run_on_a_cpu(bert_folder, tmp_path):
+    out = tmp_path / "gpu.md"
+    options = ["--device", "cpu", "--model", bert_folder, "--large", bert_folder, "--out", out]
+    options += ["--stories", 4, "--synopses", 1, "--corpus", 20]
+    parts = "parity batches memory timing training corpus limit".split()
+    with pytest.raises(SystemExit) as end:
+        run(BENCHMARKS / "gpu.py", *options, "--parts", *parts)
+    table = out.read_text(encoding="utf-8")
+    assert end.value.code == 0, table
+    assert table.count("| parity: ") == 8 and table.count("| exact, ") == 4
+    (exact,) = re.findall(r"float32, padded \(SDPA\) \| (\S+) at most", table)
+    assert float(exact) < 1e-5
+    steps = re.findall(r"bf16, .* loss (\S+), gradient (\S+) \|", table)
+    first, second = (np.array(step, float) for step in steps)
+    assert first == pytest.approx(second, rel=0.05), "gradient caching changes no gradient"
+    assert "| corpus of 20 stories, one pass |" in table
 
 
 def test_length_is_partialled_out_of_ranks():

@@ -12,16 +12,26 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from support.models import SENTENCES
+from narrative_twins import Story, score_stories
+from narrative_twins.books import book_table
+from narrative_twins.data import load_story_twins
+from narrative_twins.evaluation.labelled import load_labelled
+from narrative_twins.prompting.templates import read_templates
+from narrative_twins.stories.reading import read_stories
+from narrative_twins.training.losses import NarrativeTwinsLoss
+
+from support.models import SENTENCES, small, trainable
 from support.processes import COMMAND, LIMIT, run_command, run_python, started, wait_until
 from support.rows import write_rows
+from support.twins_batches import STORIES, features
 
 TESTS = Path(__file__).parent
 HAS_PROC = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="open files are listed in /proc"
 )
-pytestmark = HAS_PROC
 
 
 @pytest.fixture
@@ -51,6 +61,7 @@ REFUSED = {
 }
 
 
+@HAS_PROC
 def test_the_stand_in_refuses_what_windows_does(windows, tmp_path):
     """To modules of the package; libraries may do it."""
     code = (
@@ -70,10 +81,12 @@ def test_the_stand_in_refuses_what_windows_does(windows, tmp_path):
 @pytest.mark.parametrize(
     "name", ["score", pytest.param("evaluate_and_train", marks=pytest.mark.slow)]
 )
+@HAS_PROC
 def test_commands_run_on_windows(name, windows, tmp_path, bert_folder):
     run_python("-m", "support.on_windows", name, tmp_path, bert_folder, env=windows, cwd=tmp_path)
 
 
+@HAS_PROC
 @pytest.mark.slow
 def test_a_killed_run_and_one_ended_by_ctrl_break_are_resumed(windows, tmp_path, bert_folder):
     """The second shares its stories with two processes, which get the signal of the console too."""
@@ -107,6 +120,7 @@ def test_a_killed_run_and_one_ended_by_ctrl_break_are_resumed(windows, tmp_path,
     assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == len(stories)
 
 
+@HAS_PROC
 @pytest.mark.slow
 def test_a_corpus_is_scored_by_two_processes_and_an_encoder_is_pushed(
     windows, tmp_path, bert_folder, hub
@@ -127,6 +141,7 @@ def test_a_corpus_is_scored_by_two_processes_and_an_encoder_is_pushed(
     assert "1_Pooling/config.json" in hub.files("models", "somebody/encoder")
 
 
+@HAS_PROC
 @pytest.mark.slow
 def test_the_page_is_served_and_asked(windows, tmp_path, bert_folder):
     httpx = pytest.importorskip("httpx")
@@ -145,3 +160,94 @@ def test_the_page_is_served_and_asked(windows, tmp_path, bert_folder):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=LIMIT)
     assert (process.returncode, errors) == (130, "narrative-twins: interrupted\n")
+
+
+# Line breaks of Windows
+
+TALE = "Nadia found a map. It led\nto a mill.\n\nThe mill was gone.\n"
+BOOK = "# Rain\n\nIt rained. She\nran.\n\n# Snow\n\nIt snowed.\n\n* * *\n\nHe left.\n"
+
+
+def stories_of(path):
+    documents = list(read_stories([str(path)]))
+    return [Story.parse(document.content).sentences for document in documents]
+
+
+def table_of(path):
+    table = book_table(path)
+    return [(list(level.texts), level.spans) for level in (table.chapters, table.sentences)]
+
+
+def template_of(path):
+    return read_templates([path.stem], path.parent)
+
+
+TEXTS = {
+    "story.txt": (stories_of, TALE),
+    "story.md": (stories_of, TALE),
+    "story.html": (stories_of, f"<p>\n{TALE}</p>\n"),
+    "rows.jsonl": (stories_of, '{"text": "It rained. She ran."}\n\n{"text": "It snowed."}\n'),
+    "rows.json": (stories_of, '[\n{"text": "It rained."},\n{"text": "It snowed."}\n]\n'),
+    "rows.csv": (stories_of, 'id,text\n1,"It\nrained. She ran."\n2,It snowed.\n'),
+    "book.txt": (table_of, BOOK.replace("# ", "Chapter ")),
+    "book.md": (table_of, BOOK),
+    "book.html": (table_of, "<h1>Rain</h1>\n<p>It rained.\nShe ran.</p>\n<pre>He\nleft.</pre>\n"),
+    "labels.jsonl": (
+        lambda path: load_labelled(path).stories,
+        '{"story": ["It rained.", "She ran."], "labels": [0, 1]}\n' * 2,
+    ),
+    "twins.jsonl": (
+        lambda path: list(load_story_twins(str(path), split="train")),
+        '{"story": ["It rained."], "twin": ["Rain fell."]}\n',
+    ),
+    "choose.txt": (
+        template_of,
+        (TESTS.parent / "narrative_twins/prompting/prompts/choose.txt").read_text("utf-8"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_line_breaks_of_windows_change_nothing(name, tmp_path):
+    read, text = TEXTS[name]
+    results = []
+    for folder, content in (("unix", text), ("windows", text.replace("\n", "\r\n"))):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_bytes(content.encode())
+        results.append(read(tmp_path / folder / name))
+    assert results[0] == results[1] and results[0]
+
+
+# macOS: MPS has no float64
+
+
+class NoFloat64(TorchDispatchMode):
+    """Refuses operations that make tensors in float64."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for each in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(each, torch.Tensor):
+                assert each.dtype != torch.float64, f"{func} makes float64, which MPS lacks"
+        return result
+
+
+@pytest.mark.parametrize("options", [{}, {"approximate": "one-pass"}])
+def test_scoring_makes_no_float64(options):
+    encoder = small()
+    with NoFloat64():
+        (result,) = score_stories([" ".join(SENTENCES[:4])], encoder, **options)
+    assert len(result.scores) == 4
+    with pytest.raises(AssertionError, match="makes float64"), NoFloat64():
+        torch.ones(2).double()
+
+
+@pytest.mark.parametrize("size", [None, 2])
+def test_training_makes_no_float64(size):
+    model = trainable()
+    loss = NarrativeTwinsLoss(model, mini_batch_size=size)
+    batch = features(model, STORIES)
+    with NoFloat64():
+        value = loss([batch])
+        value.backward()
+    assert value.dtype == torch.float32

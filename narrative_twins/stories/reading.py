@@ -190,9 +190,10 @@ def cut_lines(file: Lines) -> Iterator[bytes]:
 
 
 def decode(data: bytes) -> str:
-    """The text of a file in UTF-8; raises a `ValueError` if it is none."""
+    """The text of a file in UTF-8, with the line breaks of Windows as line feeds, so that its
+    sentences are the same everywhere; raises a `ValueError` if it is none."""
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         for start, kind in _OTHER_FILES.items():
             if data.startswith(start):
@@ -218,7 +219,8 @@ def table_rows(file: Lines) -> tuple[list[str], Iterator[tuple[int, dict[str, An
     """
     # By default the library refuses a chapter of a book.
     csv.field_size_limit(MAX_LINE)
-    texts = codecs.iterdecode(map(_checked_line, cut_lines(file)), "utf-8-sig", "surrogateescape")
+    lines = codecs.iterdecode(map(_checked_line, cut_lines(file)), "utf-8-sig", "surrogateescape")
+    texts = (line.replace("\r\n", "\n") for line in lines)
     # Empty lines may come before the names of the columns.
     blank, first = next(((i, line) for i, line in enumerate(texts) if line.strip()), (0, ""))
     delimiter = next((mark for mark in ",;\t" if mark in first), ",")

@@ -69,7 +69,7 @@ def test_the_licence_of_project_gutenberg_is_left_out(tmp_path, newline):
         assert "Gutenberg" not in book.text and "Terms of Use" not in book.text
         first = "It rained all day and all night over the wide sea, and the boats that were out"
         assert outline(book) == (
-            f"CHAPTER I. The Sea | {first}{newline}had no light. | “Go,” he said."
+            f"CHAPTER I. The Sea | {first}\nhad no light. | “Go,” he said."
             " // CHAPTER II. The Land | They came home."
         )
 
