@@ -162,8 +162,8 @@ def test_libraries_stay_in_their_subpackages():
 
 # House rules: each number may only go down.
 
-MAX_LINES, MAX_MODULES, MAX_RAISES = 21_300, 115, 428
-MAX_PHRASES = 44
+MAX_LINES, MAX_MODULES, MAX_RAISES = 20_700, 109, 412
+MAX_PHRASES = 43
 """How often "those of" and "that of" may stand in for a noun."""
 VAGUE = {"found", "known", "chosen", "given", "own"}
 """Names of variables that do not say what they hold."""

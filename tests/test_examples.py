@@ -56,20 +56,11 @@ def test_score_rocstories_with_a_language_model(tmp_path, bert_folder):
         )
     )
     with serving(Model()) as model:
-        more = (
-            "--server",
-            model.address,
-            "--language-model",
-            "tiny",
-            "--answers",
-            tmp_path / "answers",
-        )
-        out = run("score_rocstories.py", file, "--model", bert_folder, *more)
+        options = ["--model", bert_folder, "--server", model.address, "--language-model", "tiny"]
+        command = ["score_rocstories.py", file, *options, "--answers", tmp_path / "answers"]
+        out = run(*command)
         assert len(model.bodies) == 22
-        assert (
-            run("score_rocstories.py", file, "--model", bert_folder, *more) == out
-            and len(model.bodies) == 22
-        )
+        assert run(*command) == out and len(model.bodies) == 22
         rated = {
             prompt_of(body): list(json.loads(model_answer(prompt_of(body), body["seed"])).values())
             for body in model.bodies
@@ -112,16 +103,8 @@ def test_score_tripod(tmp_path, bert_folder):
         assert found[:6] == [
             f"{expected[key]:.3f}" if expected[key] == expected[key] else "" for key in keys
         ]
-    out = run(
-        "score_tripod.py",
-        tmp_path,
-        "--model",
-        bert_folder,
-        "--context-tokens",
-        60,
-        "--split",
-        "test",
-    )
+    options = ["--model", bert_folder, "--context-tokens", 60, "--split", "test"]
+    out = run("score_tripod.py", tmp_path, *options)
     assert "1 of 1 stories do not fit its context of 60 tokens" in out
 
 
