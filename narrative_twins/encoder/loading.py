@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import torch
 from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
@@ -438,6 +438,13 @@ def settings_of(model: Any, pooling: str | None = None) -> CheckpointSettings:
     name = getattr(model, "name_or_path", "")
     is_folder = name and Path(name).is_dir()
     return read_checkpoint_settings(name, pooling) if is_folder else CheckpointSettings()
+
+
+def check_pooling(name: str) -> Pooling:
+    """Check the name of a pooling; raises ValueError if it is unknown."""
+    if name not in POOLINGS:
+        raise ValueError(f"pooling {name!r} is not supported; set pooling= to 'mean' or 'first'")
+    return cast(Pooling, name)
 
 
 def _pooling(kinds: Iterable[str], config: Mapping[str, Any]) -> str | None:

@@ -18,6 +18,7 @@ from narrative_twins.encoder.loading import (
     POOLINGS,
     Attention,
     Pooling,
+    check_pooling,
     default_encoder,
     load_story_model,
     load_tokenizer,
@@ -73,7 +74,8 @@ class StoryEncoder:
         attention: Attention = "auto",
     ) -> None:
         settings = getattr(model, "checkpoint_settings", None) or settings_of(model, pooling)
-        self.pooling = check_pooling(pooling or settings.pooling or "mean")
+        kind = pooling or settings.pooling or "mean"
+        self.pooling = cast(Pooling, kind) if kind in POOLINGS else check_pooling(kind)
         if settings.prompt:
             logger.warning("the checkpoint's default prompt %r is ignored", settings.prompt)
         check_vocabulary(model.name_or_path, tokenizer, model)
@@ -339,10 +341,3 @@ class StoryEncoder:
                 total = 0
             total += length
         yield slice(start, len(lengths))
-
-
-def check_pooling(name: str) -> Pooling:
-    """Check the name of a pooling; raises ValueError if it is unknown."""
-    if name not in POOLINGS:
-        raise ValueError(f"pooling {name!r} is not supported; set pooling= to 'mean' or 'first'")
-    return cast(Pooling, name)

@@ -21,9 +21,8 @@ from sentence_transformers.util import all_gather_with_grad, cos_sim, get_rank, 
 from torch import Tensor
 
 from narrative_twins.data.rows import check_twins_row, is_nested
-from narrative_twins.encoder.loading import Pooling, module_settings
+from narrative_twins.encoder.loading import Pooling, check_pooling, module_settings
 from narrative_twins.encoder.passes import pool_windows
-from narrative_twins.encoder.story_encoder import check_pooling
 from narrative_twins.encoder.tokenizer import Ids, StoryTokenizer
 
 logger = logging.getLogger(__name__)

@@ -28,7 +28,6 @@ from transformers.trainer_utils import HubStrategy
 from narrative_twins.data.rows import RowError, is_nested
 from narrative_twins.encoder import loading
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
-from narrative_twins.encoder.story_encoder import check_pooling
 from narrative_twins.encoder.tokenizer import StoryTokenizer, check_vocabulary, model_limit
 from narrative_twins.hub.push import full_id, push_encoder
 from narrative_twins.training.losses import SETTINGS, NarrativeTwinsLoss, WindowLoss, has_dropout
@@ -109,7 +108,7 @@ def trainable_encoder(
     if not has_dropout(config) and hasattr(config, "attention_dropout"):
         options["attention_dropout"] = dropout
     model = loading.load_story_model(name, pooling=pooling, dtype="float32", **options)
-    kind = check_pooling(pooling or model.checkpoint_settings.pooling or "mean")
+    kind = loading.check_pooling(pooling or model.checkpoint_settings.pooling or "mean")
     kwargs = {"config_kwargs": base_hub, "processor_kwargs": base_hub}
     transformer = _Loaded(str(base), model_kwargs={"model": model}, **kwargs)
     # Saved checkpoints name the class.
