@@ -1,5 +1,5 @@
 """Splitting of raw text into sentences: the default splitter, and headings, which are not sentences
-of the story. `narrative_twins.stories.speech` has the rules for direct speech."""
+of the story. `speech.py` has the patterns of direct speech."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from syntok.segmenter import segment
 from syntok.tokenizer import Tokenizer
 
-from narrative_twins.stories.speech import MAX_CUE, NO_NAME, REACH, is_cue, is_tag
+from narrative_twins.stories.speech import (
+    BARE_TAG,
+    CUE,
+    INTRODUCES,
+    MAX_CUE,
+    NO_NAME,
+    SMALL_LETTER,
+    SPEECH_END,
+    TAG,
+)
 
 Span: TypeAlias = tuple[int, int]
 """A half-open range of characters, or of sentences."""
@@ -95,6 +104,42 @@ def _ideographic(sentence: str) -> Iterator[str]:
         yield sentence[start : end.end()].strip()
         start = end.end()
     yield sentence[start:].strip()
+
+
+REACH = 200
+"""Characters after speech that are read to recognize who spoke."""
+
+
+def is_tag(speech: str, after: str, is_led: bool = False) -> bool:
+    """Whether `after`, the text after a possible end of a sentence, says who spoke the words in
+    `speech`, and so belongs to the same sentence: `"Stop!"` + `I cried.`, `"Who's there?"` + `Mr.
+    Bennet asked.`
+
+    A clause with a capital letter is a tag only if the speech ends in a quotation mark after `!`,
+    `?` or an ellipsis (without the quotation mark if a dash begins its line, `is_led`), and the
+    clause has a name or "I", a verb of speech, and nothing after it that makes it a statement of
+    its own; any verb that is none of `_ACTIONS` in `speech.py` is one of speech if nothing follows it. So
+    `"Stop!"` + `The dog ran.` and `"Stop!"` + `Tom called the dog.` are two sentences.
+    """
+    # A small letter continues the sentence; in Russian, Spanish or Polish after a dash: `— Кто
+    # там?` + `— спросил он.`
+    letter = SMALL_LETTER.match(after)
+    if letter and letter.group(1).islower():
+        return True
+    end = SPEECH_END.search(speech) or (re.search(r"([!?…])$", speech) if is_led else None)
+    after = after.lstrip(" \t\r\n\u200b")
+    if end is None or INTRODUCES.match(after):
+        return False
+    if end.group(1) != "." and TAG.match(after):
+        return True
+    bare = BARE_TAG.match(after)
+    return bare is not None and not after[bare.end() :].lstrip()[:1].islower()
+
+
+def is_cue(sentence: str) -> bool:
+    """Whether a sentence is only the name of a character in capitals, perhaps with a direction such
+    as (V.O.), whose speech follows."""
+    return len(sentence) <= MAX_CUE and CUE.fullmatch(sentence) is not None
 
 
 def split_lines(text: str) -> list[str]:

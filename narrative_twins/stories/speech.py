@@ -1,4 +1,5 @@
-"""Direct speech: whether a clause says who spoke, and names of characters before their speech."""
+"""Patterns of direct speech: clauses that say who spoke, and names of characters before their
+speech. `is_tag` and `is_cue` in `sentences.py` use them."""
 
 from __future__ import annotations
 
@@ -71,65 +72,29 @@ _SPEAKER = (
     r"(?:,\s[^.!?…\"“”]{3,60},|\s+and\s+(?:(?:his|her|my|the)\s+)?\w+)?)"
 )
 _SOMEBODY = r"(?:The|An?|One of|Both|My|His|Her)(?:\s+[\w'’-]+){1,3}?"
-_TAG = re.compile(
+TAG = re.compile(
     rf"{_SPEAKER}{_ADVERBS}\s+(?:{_ASKED}{_OBJECT}|{_SPEECH}(?:{_ENDS}|\s+{_MODIFIER})|{_SPOKE})|"
     rf"{_SOMEBODY}\s+{_SPEECH}(?=\s*[.!?…])|(?i:{_SPEECH})\s+(?:I|he|she|they|{_NAME}|{_NOUNS}){_ENDS}"
 )
 # "He said." alone is not a sentence, so it belongs to the speech before it whatever ends that.
-_BARE_TAG = re.compile(
+BARE_TAG = re.compile(
     rf"(?:I|He|She|They|We|{_NAME}|(?:The|My|His|Her)(?:\s+[\w'’-]+){{1,3}}?)\s+"
     rf"(?:said|says|asked|asks|replied|replies)(?:\s+\w+ly)?\s*[.!?…]"
 )
 # "Stop!" Tom shouted: "Come!" and "Stop!" Tom shouted, "Come!": the clause belongs to the speech
 # that follows.
-_INTRODUCES = re.compile(r"[^.!?…]{0,80}(?::|[,—–-]\s*[\"“‘'«»„][A-ZÀ-ÖØ-Þ])")
-_SPEECH_END = re.compile(r"([.!?…]+)\s?[\"'’”“»«›‹]+$")
+INTRODUCES = re.compile(r"[^.!?…]{0,80}(?::|[,—–-]\s*[\"“‘'«»„][A-ZÀ-ÖØ-Þ])")
+SPEECH_END = re.compile(r"([.!?…]+)\s?[\"'’”“»«›‹]+$")
 # A hyphen at the beginning of a line is a bullet.
-_SMALL_LETTER = re.compile(r"(?:[^\S\n]*-\s|[\s\u200b]*)(?:[,;:—– ]|--+)*([^\W\d_])")
-
-REACH = 200
-"""Characters after speech that are read to recognize who spoke."""
-
-
-def is_tag(speech: str, after: str, is_led: bool = False) -> bool:
-    """Whether `after`, the text after a possible end of a sentence, says who spoke the words in
-    `speech`, and so belongs to the same sentence: `"Stop!"` + `I cried.`, `"Who's there?"` + `Mr.
-    Bennet asked.`
-
-    A clause with a capital letter is a tag only if the speech ends in a quotation mark after `!`,
-    `?` or an ellipsis (without the quotation mark if a dash begins its line, `is_led`), and the
-    clause has a name or "I", a verb of speech, and nothing after it that makes it a statement of
-    its own; any verb that is none of `_ACTIONS` is one of speech if nothing follows it. So
-    `"Stop!"` + `The dog ran.` and `"Stop!"` + `Tom called the dog.` are two sentences.
-    """
-    # A small letter continues the sentence; in Russian, Spanish or Polish after a dash: `— Кто
-    # там?` + `— спросил он.`
-    letter = _SMALL_LETTER.match(after)
-    if letter and letter.group(1).islower():
-        return True
-    end = _SPEECH_END.search(speech) or (re.search(r"([!?…])$", speech) if is_led else None)
-    after = after.lstrip(" \t\r\n\u200b")
-    if end is None or _INTRODUCES.match(after):
-        return False
-    if end.group(1) != "." and _TAG.match(after):
-        return True
-    bare = _BARE_TAG.match(after)
-    return bare is not None and not after[bare.end() :].lstrip()[:1].islower()
-
+SMALL_LETTER = re.compile(r"(?:[^\S\n]*-\s|[\s\u200b]*)(?:[,;:—– ]|--+)*([^\W\d_])")
 
 MAX_CUE = 100
 """Characters of the longest name before a speech."""
 _DIRECTION = r"(?:\s*[\[(][^\n()\[\]]{1,80}[\])]\.?)"
 # "RUNA.", "OTTO. [Aside.]", "MARTA (V.O.)", "_Witch._" (whose marks of emphasis are hidden); not
 # "NO."
-_CUE = re.compile(
+CUE = re.compile(
     rf"(?!(?:{'|'.join(map(str.upper, NO_NAME))}|NO|YES|OH|STOP)\b)"
     rf"(?:[A-ZÀ-ÖØ-Þ][A-ZÀ-ÖØ-Þ0-9'’.,& -]{{1,40}}(?:[.:]{_DIRECTION}?|\s{_DIRECTION})|"
     rf"\u200b(?!(?:{'|'.join(NO_NAME)})\b)(?:[A-ZÀ-ÖØ-Þ][\w'’-]* ?){{1,3}}[.:]{_DIRECTION}?)"
 )
-
-
-def is_cue(sentence: str) -> bool:
-    """Whether a sentence is only the name of a character in capitals, perhaps with a direction such
-    as (V.O.), whose speech follows."""
-    return len(sentence) <= MAX_CUE and _CUE.fullmatch(sentence) is not None
