@@ -1,4 +1,4 @@
-"""Batches of narrative twins for tests of the loss and its gradients."""
+"""Narrative twins for tests of training: batches of the loss, rows of data sets, trainers."""
 
 from __future__ import annotations
 
@@ -9,88 +9,77 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
-from narrative_twins.training.losses import NarrativeTwinsLoss, TwinsCollator
+from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.training.trainer import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
 
-from support.models import SENTENCES, trainable
+from support.models import SENTENCES as S
+from support.models import trainable
+
+COLUMNS = ("story", "twin", "negative", "negative_twin")
 
 
-def text(*sentences: str) -> tuple[list[str], list[int]]:
-    """A text of one window."""
-    return list(sentences), [0] * len(sentences)
+def text(*sentences: str, at: str = "") -> tuple[list[str], list[int]]:
+    """Sentences, and the window of each: a digit, or x for none; by default all are in one."""
+    return list(sentences), [-1 if window == "x" else int(window) for window in at or "0" * 9][
+        : len(sentences)
+    ]
 
 
-def several(*windows: tuple[int, str]) -> tuple[list[str], list[int]]:
-    """A text of several windows, from pairs of window and sentence."""
-    return [sentence for _, sentence in windows], [window for window, _ in windows]
+def texts(*values) -> dict:
+    """The texts of a row, by their columns."""
+    return dict(zip(COLUMNS, values, strict=False))
 
 
-S = SENTENCES
 STORIES = [
-    {
-        "story": text(S[0], S[1]),
-        "twin": text(S[2]),
-        "negative": text(S[3]),
-        "negative_twin": text(S[5], S[6]),
-    },
-    {"story": text(S[4]), "twin": text("A flood.", S[1])},
-    {
-        "story": text("It rained."),
-        "twin": text("Rain fell."),
-        "negative": text("She didn't answer."),
-    },
-    {
-        "story": text("I was there."),
-        "twin": text("He was."),
-        "negative": text(S[2]),
-        "negative_twin": text(S[0]),
-    },
+    texts(text(S[0], S[1]), text(S[2]), text(S[3]), text(S[5], S[6])),
+    texts(text(S[4]), text("A flood.", S[1])),
+    texts(text("It rained."), text("Rain fell."), text("She didn't answer.")),
+    texts(text("I was there."), text("He was."), text(S[2]), text(S[0])),
 ]
-"""Rows with a distractor and its twin, with a distractor only, and without distractors."""
+"""Texts with a distractor and its twin, with a distractor only, and without distractors."""
 WINDOWS = [
-    {
-        "story": several((0, "Nadia ran."), (0, "It rained."), (1, S[2]), (2, "I was there.")),
-        "twin": several((1, "She swam."), (0, S[3]), (-1, "Why?"), (2, "So was he.")),
-        "negative": several((0, "A toy."), (1, S[5]), (2, "The mill!")),
-    },
-    {
-        "story": several((0, S[6]), (1, "They told no one."), (2, "Silver coins.")),
-        # No sentence is in window 1.
-        "twin": several((0, "A letter."), (0, "They never told."), (2, "It was gold.")),
-    },
-    {
-        "story": several((0, "The bridge was gone!"), (1, "Water."), (2, S[1])),
-        "twin": several((0, "No bridge."), (1, "A river."), (2, "He laughed.")),
-        "negative": several((0, "At dawn."), (2, "Night."), (2, "They walked.")),
-    },
+    texts(
+        text("Nadia ran.", "It rained.", S[2], "I was there.", at="0012"),
+        text("She swam.", S[3], "Why?", "So was he.", at="10x2"),
+        text("A toy.", S[5], "The mill!", at="012"),
+    ),
+    texts(
+        text(S[6], "They told no one.", "Silver coins.", at="012"),
+        text("A letter.", "They never told.", "It was gold.", at="002"),
+    ),
+    texts(
+        text("The bridge was gone!", "Water.", S[2], at="012"),
+        text("No bridge.", "A river.", "He laughed.", at="012"),
+        text("At dawn.", "Night.", "They walked.", at="022"),
+    ),
 ]
-"""Rows with windows that are missing in the twin or in the distractor."""
+"""Texts with windows that are missing in the twin or in the distractor."""
+LEVELS = {"stories": STORIES, "windows": WINDOWS}
 FILMS = [
     {
         "story": [[f"Nadia found {at} coins."], ["It rained."], ["They never told anyone."]],
         "twin": ["Money was found.", f"{at} of it.", "A flood.", "She was silent."],
         "twin_windows": [[0], [0, 1], [1], [2]],
-        "negative": [
-            ["Her brother laughed."],
-            [f"The mill burned down {at} times."],
-            ["I was there."],
-        ],
+        "negative": [["Her brother laughed."], [f"The mill burned {at} times."], ["I was there."]],
     }
     for at in range(7)
 ]
 """Rows of a data set with windows; a sentence of each twin belongs to one of two."""
 TWINS = [
-    {
-        "story": [f"Nadia found {at} coins.", "She swam across."],
-        "twin": ["Money was found.", f"{at} of it."],
-        "negative": [f"Her brother laughed {at} times."],
-        "negative_twin": [f"He laughed, {at} times."],
-    }
+    texts(
+        [f"Nadia found {at} coins.", "She swam across."],
+        ["Money was found.", f"{at} of it."],
+        [f"Her brother laughed {at} times."],
+        [f"He laughed, {at} times."],
+    )
     for at in range(12)
 ]
 """Rows of a data set of stories."""
-LEVELS = {"stories": STORIES, "windows": WINDOWS}
-
+JUDGED = [
+    {"story": [S[at % 5], "It rained.", f"He found {at} coins."], "counts": [0, 0, 1 + at]}
+    for at in range(8)
+]
+"""Rows of a data set of stories with votes."""
 
 QUIET = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
 """Arguments of a run that only trains."""
@@ -105,9 +94,9 @@ class Seen(NarrativeTwinsLoss):
         self.batches: list[tuple[str, str]] = []
 
     def forward(self, sentence_features, labels=None):
-        (texts,) = sentence_features
-        self.batches.append((str(texts["input_ids"].tolist()), str(texts["window_ids"].tolist())))
-        return super().forward([texts], labels)
+        (batch,) = sentence_features
+        self.batches.append((str(batch["input_ids"].tolist()), str(batch["window_ids"].tolist())))
+        return super().forward([batch], labels)
 
 
 def trainer_of(folder, data, model=None, **options) -> NarrativeTwinsTrainer:
@@ -117,14 +106,6 @@ def trainer_of(folder, data, model=None, **options) -> NarrativeTwinsTrainer:
     of_trainer = {name: options.pop(name) for name in names if name in options}
     arguments = NarrativeTwinsTrainingArguments(str(folder), **QUIET | options)
     return NarrativeTwinsTrainer(model or trainable(), arguments, data, **of_trainer)
-
-
-def without_dropout(model):
-    """A model that two runs train alike, even if one of them recomputes or compiles it."""
-    for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.0
-    return model
 
 
 def logged(trainer, name: str = "loss") -> list[float]:
@@ -144,40 +125,43 @@ def model_of(pooling: str = "mean", training: bool = False) -> SentenceTransform
     return model
 
 
-def features(model: SentenceTransformer, texts, **options) -> dict[str, torch.Tensor]:
-    """A batch in the format of the loss."""
-    rows = []
-    for row in texts:
-        rows.append({})
-        for side, (sentences, windows) in row.items():
-            rows[-1] |= {
-                side: sentences,
-                f"{side}_windows": [[window] if window >= 0 else [] for window in windows],
-            }
-    batch = TwinsCollator(StoryEncoder.from_sentence_transformer(model).tokenizer, **options)(rows)
-    # `StoryEncoder` has turned dropout off: restore the mode.
-    model.train(model.training)
+def collated(loss, rows, context_tokens=None) -> dict:
+    """The batch of a loss, as the trainer passes it on; the mode of the model is unchanged, although
+    a `StoryEncoder` turns dropout off."""
+    training = loss.model.training
+    encoder = StoryEncoder.from_sentence_transformer(loss.model, context_tokens=context_tokens)
+    loss.model.train(training)
+    batch = loss.collator(encoder.tokenizer)(rows)
     return {key.removeprefix("texts_"): value for key, value in batch.items()}
 
 
-def gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+def features(model: SentenceTransformer, batch) -> dict[str, torch.Tensor]:
+    """Texts such as `STORIES` in the format of the loss."""
+    rows = [
+        {column: sentences for column, (sentences, _) in row.items()}
+        | {
+            f"{column}_windows": [[at] if at >= 0 else [] for at in w]
+            for column, (_, w) in row.items()
+        }
+        for row in batch
+    ]
+    return collated(NarrativeTwinsLoss(model), rows)
 
 
 def trained(loss: torch.Tensor, model: torch.nn.Module) -> tuple[float, dict[str, torch.Tensor]]:
     """The value of a loss and its gradients in the model."""
     model.zero_grad()
     loss.backward()
-    return loss.item(), gradients(model)
+    weights = model.named_parameters()
+    return loss.item(), {name: p.grad.clone() for name, p in weights if p.grad is not None}
 
 
-def assert_same(found, expected, tolerance: float = 1e-6) -> None:
+def assert_same(measured, expected, tolerance: float = 1e-6) -> None:
     """Assert equality within the tolerance, which is relative for values above 1."""
-    assert found[0] == pytest.approx(expected[0], abs=tolerance, rel=tolerance)
-    assert found[1].keys() == expected[1].keys()
+    assert measured[0] == pytest.approx(expected[0], abs=tolerance, rel=tolerance)
+    assert measured[1].keys() == expected[1].keys()
     largest = max(gradient.abs().max().item() for gradient in expected[1].values())
     assert largest > 0.01, "there is a gradient to compare"
+    tolerance *= max(1, largest)
     for name, gradient in expected[1].items():
-        torch.testing.assert_close(
-            found[1][name], gradient, rtol=0, atol=tolerance * max(1, largest), msg=name
-        )
+        torch.testing.assert_close(measured[1][name], gradient, rtol=0, atol=tolerance, msg=name)

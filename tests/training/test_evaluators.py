@@ -22,78 +22,85 @@ VOTES = [
 ]
 """Stories with votes or other labels; in the third one all votes are equal."""
 FILMS = [
-    {
-        "story": [["Nadia ran.", "Rain.", "A toy."], ["She swam.", "No one."], ["I was.", "Why?"]],
-        "turning_points": [1, 4, 5],
-    },
-    {
-        "story": [["At dawn.", "It rained."], ["A map."], ["Coins.", "A letter.", "He laughed."]],
-        "turning_points": [0, 2, 5],
-    },
+    (
+        ["Nadia ran.", "Rain.", "A toy.", "She swam.", "No one.", "I was.", "Why?"],
+        [3, 5],
+        [1, 4, 5],
+    ),
+    (["At dawn.", "It rained.", "A map.", "Coins.", "A letter.", "He laughed."], [2, 3], [0, 2, 5]),
 ]
-"""Windows, and the turning point of each; a window with one sentence has no AUC."""
+"""Stories, where the second and third windows start, and the turning point of each; a window with
+one sentence has no AUC."""
 
 
-def labels_of(row):
-    return row.get("counts") or row["labels"]
-
-
-@pytest.mark.parametrize("name", ["", "dev"])
-def test_votes(name):
+@pytest.mark.parametrize(
+    ("name", "best"), [("", "summarization_spearman"), ("dev", "dev_summarization_spearman")]
+)
+def test_votes(name, best):
     model = trainable().train()
     evaluator = SalienceEvaluator(VOTES, name=name)
-    found = evaluator(model)
+    metrics = evaluator(model)
     assert model.training and model[0].auto_model.training, "the mode is unchanged"
     oracle = Oracle(model.eval()[0].auto_model, model.tokenizer)
     scored = [oracle.score(row["story"], [(0, len(row["story"]))]) for row in VOTES]
-    prefix = f"{name}_" if name else ""
-    naive = naive_votes(scored, list(map(labels_of, VOTES)))
-    expected = {prefix + key: value for key, value in naive.items()}
-    assert found == pytest.approx(expected, nan_ok=True, abs=1e-6)
-    assert evaluator.primary_metric == f"{prefix}summarization_spearman"
+    naive = naive_votes(scored, [row.get("counts") or row["labels"] for row in VOTES])
+    expected = {best.replace("summarization_spearman", key): value for key, value in naive.items()}
+    assert metrics == pytest.approx(expected, nan_ok=True, abs=1e-6)
+    assert evaluator.primary_metric == best
 
 
 @pytest.mark.parametrize("nested", [True, False])
 def test_turning_points(nested):
     model = trainable().eval()
-    rows, spans, scored = [], [], []
-    oracle = Oracle(model[0].auto_model, model.tokenizer)
-    for row in FILMS:
-        ends = [0]
-        for window in row["story"]:
-            ends.append(ends[-1] + len(window))
-        spans.append(list(zip(ends, ends[1:], strict=False)))
-        flat = [sentence for window in row["story"] for sentence in window]
-        scored.append(oracle.score(flat, spans[-1]))
-        rows.append(row if nested else row | {"story": flat, "windows": list(map(list, spans[-1]))})
+    oracle, rows, spans = Oracle(model[0].auto_model, model.tokenizer), [], []
+    for story, (first, second), points in FILMS:
+        spans.append([(0, first), (first, second), (second, len(story))])
+        windows = {"story": [story[lo:hi] for lo, hi in spans[-1]]}
+        flat = {"story": story, "windows": list(map(list, spans[-1]))}
+        rows.append({"turning_points": points} | (windows if nested else flat))
     evaluator = SalienceEvaluator(rows)
-    expected = naive_points(scored, spans, [row["turning_points"] for row in FILMS])
+    scored = [oracle.score(story, s) for (story, *_), s in zip(FILMS, spans, strict=True)]
+    expected = naive_points(scored, spans, [points for *_, points in FILMS])
     assert evaluator(model) == pytest.approx(expected, nan_ok=True, abs=1e-6)
     assert evaluator.primary_metric == "summarization_auc"
 
 
-def test_operations_primary_metric_and_context_can_be_chosen():
+def test_operations_and_context():
     model = trainable()
-    evaluator = SalienceEvaluator(VOTES, operations="deletion", name="dev", context_tokens=12)
+    evaluator = SalienceEvaluator(VOTES, operations="deletion", context_tokens=12)
     encoder = StoryEncoder.from_sentence_transformer(model, context_tokens=12)
     stories = [row["story"] for row in VOTES]
     results = score_stories(stories, encoder, operations="deletion", on_truncation="ignore")
-    expected = values(agreement_with_votes(results, list(map(labels_of, VOTES))))
-    expected = {f"dev_{key}": value for key, value in expected.items()}
+    labels = [row.get("counts") or row["labels"] for row in VOTES]
+    expected = values(agreement_with_votes(results, labels))
     assert evaluator(model) == pytest.approx(expected, nan_ok=True)
-    assert evaluator.primary_metric == "dev_deletion_spearman"
+    assert evaluator.primary_metric == "deletion_spearman"
 
 
-def test_rows_without_labels_are_refused():
-    for rows in ([], [{"story": ["Nadia ran."]}], [{"story": ["Nadia ran."], "counts": None}]):
-        with pytest.raises(ValueError, match="rows with 'counts', 'labels' or 'turning_points'"):
-            SalienceEvaluator(rows)
-    votes, points = {"story": ["Why?"], "labels": [1.0]}, {"story": ["Why?"], "turning_points": [0]}
-    for rows in ([votes, points], [points, votes]):
-        with pytest.raises(ValueError, match="the same for all"):
-            SalienceEvaluator(rows)
-    with pytest.raises(ValueError, match="rows with both 'twin' and 'negative' are needed"):
-        TwinsEvaluator([{"story": ["Why?"], "negative": ["No."], "twin": None}])
+LABELS, POINTS = {"story": ["Why?"], "labels": [1.0]}, {"story": ["Why?"], "turning_points": [0]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "problem"),
+    [
+        (SalienceEvaluator, [], "rows with 'counts', 'labels' or 'turning_points'"),
+        (
+            SalienceEvaluator,
+            [{"story": ["Why?"], "counts": None}],
+            "rows with 'counts', 'labels' or",
+        ),
+        (SalienceEvaluator, [LABELS, POINTS], "the same for all"),
+        (SalienceEvaluator, [POINTS, LABELS], "the same for all"),
+        (
+            TwinsEvaluator,
+            [{"story": ["Why?"], "negative": ["No."], "twin": None}],
+            "both 'twin' and",
+        ),
+    ],
+)
+def test_rows_without_labels_are_refused(kind, rows, problem):
+    with pytest.raises(ValueError, match=problem):
+        kind(rows)
 
 
 SHORT = [
@@ -117,42 +124,29 @@ LONG = [
 ]
 
 
-def windowed(row, side):
-    """The sentences of a text and the window of each."""
-    content, ids = row[side], row.get(f"{side}_windows")
-    if ids is not None:
-        return content, [windows[0] if windows else -1 for windows in ids]
-    return flat_text(content)
-
-
 @pytest.mark.parametrize(("rows", "batch_size"), [(SHORT, 3), (SHORT, 32), (LONG, 1)])
 def test_twins_and_distractors(rows, batch_size):
     model = trainable().train()
-    evaluator = TwinsEvaluator(rows, name="twins", batch_size=batch_size)
-    found = evaluator(model)
-    assert model.training and model[0].auto_model.training
-    assert torch.is_grad_enabled() and all(p.grad is None for p in model.parameters())
-    oracle = Oracle(model.eval()[0].auto_model, model.tokenizer)
-    nearer = []
+    metrics = TwinsEvaluator(rows, name="twins", batch_size=batch_size)(model)
+    assert model.training and torch.is_grad_enabled()
+    oracle, nearer = Oracle(model.eval()[0].auto_model, model.tokenizer), []
     for row in (row for row in rows if row["negative"] is not None):
-        texts = [windowed(row, side) for side in ("story", "twin", "negative")]
+        texts = [flat_text(row[side]) for side in ("story", "twin", "negative")]
+        if "twin_windows" in row:
+            texts[1] = row["twin"], [at[0] if at else -1 for at in row["twin_windows"]]
         count = max(texts[0][1]) + 1
-        for window in range(count):
-            at = window if count > 1 else None
-            story, twin, negative = (oracle.embed(*text, at) for text in texts)
-            nearer.append(cosine(story, twin) > cosine(story, negative))
-    assert found == {"twins_accuracy": pytest.approx(sum(map(int, nearer)) / len(nearer))}
+        for window in range(count) if count > 1 else [None]:
+            story, twin, distractor = (oracle.embed(*text, window) for text in texts)
+            nearer.append(int(cosine(story, twin) > cosine(story, distractor)))
+    assert metrics == {"twins_accuracy": pytest.approx(sum(nearer) / len(nearer))}
 
 
 def test_twins_are_compared_at_the_context_of_training():
     """The twin has another first word and the same ending, the distractor the same first words and
     another ending."""
     ending = ["The mill burned down.", "They told no one."] * 12
-    row = {
-        "story": ["Nadia ran.", *ending],
-        "twin": ["Ada ran.", *ending],
-        "negative": ["Nadia ran.", *["Why?"] * 24],
-    }
+    stories = ["Nadia ran.", *ending], ["Ada ran.", *ending], ["Nadia ran.", *["Why?"] * 24]
+    rows = [dict(zip(("story", "twin", "negative"), stories, strict=True))]
     model = trainable()
-    assert TwinsEvaluator([row])(model) == {"accuracy": 1.0}
-    assert TwinsEvaluator([row], context_tokens=5)(model) == {"accuracy": 0.0}
+    assert TwinsEvaluator(rows)(model) == {"accuracy": 1.0}
+    assert TwinsEvaluator(rows, context_tokens=5)(model) == {"accuracy": 0.0}

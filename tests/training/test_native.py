@@ -1,5 +1,5 @@
-"""Our trainers take what users of transformers and sentence-transformers know: stock code next to
-ours."""
+"""Our trainer takes what users of transformers and sentence-transformers know: stock code next to
+ours, and data sets with losses of their own."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer import losses
 
-from narrative_twins import NarrativeTwinsLoss, NarrativeTwinsTrainer, StoryEncoder, TwinsCollator
-from narrative_twins.data import RowError
+from narrative_twins import NarrativeTwinsLoss, SalienceLoss, StoryEncoder
 
-from support.models import trainable
+from support.models import SENTENCES, trainable
 from support.twins_batches import (
+    JUDGED,
     QUIET,
     STORIES,
     TWINS,
@@ -24,57 +24,59 @@ from support.twins_batches import (
     model_of,
     trained,
     trainer_of,
-    without_dropout,
 )
 
-
-def twins() -> Dataset:
-    """Rows of twins, new ones each time: sentence-transformers changes data sets in place."""
-    return Dataset.from_list(TWINS)
-
-
-def pairs() -> Dataset:
-    """Rows for a loss of sentence-transformers."""
-    row = {"sentence2": "He ran.", "score": 1.0}
-    return Dataset.from_list([{"sentence1": f"She swam {at} times.", **row} for at in range(8)])
+PAIRS = [
+    {"sentence1": f"She swam {at} times.", "sentence2": "He ran.", "score": 1.0} for at in range(8)
+]
+"""Rows for a loss of sentence-transformers."""
 
 
-def stock(folder, rows, model, loss=None, **options) -> SentenceTransformerTrainer:
-    """The trainer of sentence-transformers, with our loss and collator unless a loss is given."""
+def without_dropout():
+    """A model that two runs train alike, even if one of them recomputes or compiles it."""
+    model = trainable()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return model
+
+
+def stock(folder, rows, model, loss, **options) -> SentenceTransformerTrainer:
+    """The trainer of sentence-transformers, with the collator of our losses."""
     arguments = SentenceTransformerTrainingArguments(str(folder), **QUIET | options)
-    collator = TwinsCollator(StoryEncoder.from_sentence_transformer(model).tokenizer)
-    return SentenceTransformerTrainer(
-        model,
-        arguments,
-        rows,
-        loss=loss or NarrativeTwinsLoss(model),
-        data_collator=None if loss else collator,
-    )
+    collator = None
+    if hasattr(loss, "collator"):
+        collator = loss.collator(StoryEncoder.from_sentence_transformer(model).tokenizer)
+    return SentenceTransformerTrainer(model, arguments, rows, loss=loss, data_collator=collator)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("flag", ["gradient_checkpointing", "torch_compile"])
-def test_flags_train_as_without_them_and_as_the_stock_trainer(flag, tmp_path):
+@pytest.mark.parametrize(("kind", "rows"), [(NarrativeTwinsLoss, TWINS), (SalienceLoss, JUDGED)])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {},
+        pytest.param({"gradient_checkpointing": True}, marks=pytest.mark.slow),
+        pytest.param(
+            {"torch_compile": True, "torch_compile_backend": "aot_eager"}, marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_runs_as_in_the_trainer_of_sentence_transformers(kind, rows, flags, tmp_path):
+    """Also with flags, which change how it is computed only."""
     options = {"max_steps": 3, "per_device_train_batch_size": 4, "logging_steps": 1}
     options |= {"learning_rate": 1e-3, "weight_decay": 0.01}
-    if flag == "torch_compile":
-        options["torch_compile_backend"] = "aot_eager"
-    found = []
-    for kind, flags in ((trainer_of, {}), (trainer_of, {flag: True}), (stock, {})):
-        model = without_dropout(trainable())
-        trainer = kind(tmp_path, twins(), model, **options, **flags)
+    runs = []
+    for make, changed in ((trainer_of, flags), (stock, {})):
+        model = without_dropout()
+        # New rows each time: sentence-transformers changes data sets in place.
+        data = Dataset.from_list(rows)
+        trainer = make(tmp_path, data, model, loss=kind(model), **options, **changed)
         trainer.train()
-        found.append(logged(trainer))
+        runs.append(logged(trainer))
         assert not any("orig_mod" in name for name in model.state_dict())
-    assert len(found[1]) == 3
-    assert found[1] == pytest.approx(found[0], abs=1e-4)
-    assert found[1] == pytest.approx(found[2], abs=1e-4)
-
-
-def test_arguments_of_another_class_are_refused(tmp_path):
-    args = SentenceTransformerTrainingArguments(str(tmp_path), **QUIET)
-    with pytest.raises(ValueError, match="class SentenceTransformerTrainingArguments, .* use Narr"):
-        NarrativeTwinsTrainer(trainable(), args, twins())
+    assert len(runs[0]) == 3 and runs[0] == pytest.approx(runs[1], abs=1e-4)
+    trainer.save_model(str(tmp_path / "saved"))
+    assert kind.__name__ in (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
 
 
 class Truncated(torch.nn.Module):
@@ -88,77 +90,73 @@ class Truncated(torch.nn.Module):
         return iter(self.model)
 
     def forward(self, features):
-        return {
-            name: value[..., : self.size]
-            for name, value in self.model(features).items()
-            if "embedding" in name
-        }
+        output = self.model(features).items()
+        return {name: value[..., : self.size] for name, value in output if "embedding" in name}
 
 
 @pytest.mark.parametrize(("texts", "size"), [(STORIES, None), (WINDOWS, 2)])
 def test_matryoshka_loss_truncates_the_windows(texts, size, tmp_path):
-    model = model_of()
+    model, weights = model_of(), {32: 1.0, 8: 0.5, 3: 2.0}
     batch = features(model, texts)
-    sizes = {32: 1.0, 8: 0.5, 3: 2.0}
     expected = sum(
-        weight * NarrativeTwinsLoss(Truncated(model, size))([batch])
-        for size, weight in sizes.items()
+        weight * NarrativeTwinsLoss(Truncated(model, dimensions))([batch])
+        for dimensions, weight in weights.items()
     )
     inner = NarrativeTwinsLoss(model, mini_batch_size=size)
-    loss = losses.MatryoshkaLoss(model, inner, list(sizes), list(sizes.values()))
+    loss = losses.MatryoshkaLoss(model, inner, list(weights), list(weights.values()))
     expected = trained(expected, model)
     assert_same(trained(loss([batch], None), model), expected, 1e-5)
-    trainer_of(tmp_path, twins(), model, loss=loss, max_steps=1, learning_rate=0.0).train()
+    trainer_of(tmp_path, Dataset.from_list(TWINS), model, loss=loss, max_steps=1).train()
 
 
-def test_twins_next_to_another_data_set_and_loss(tmp_path):
-    model, data = trainable(), {"twins": twins(), "pairs": pairs()}
-    trainer = trainer_of(
-        tmp_path,
-        data,
-        model,
-        eval_dataset=data,
-        loss={"pairs": losses.CosineSimilarityLoss(model)},
-        per_device_train_batch_size=4,
-        logging_steps=1,
-        learning_rate=5e-4,
-        num_train_epochs=3,
-        eval_strategy="epoch",
-    )
-    trainer.train()
-    for name in ("eval_twins_loss", "eval_pairs_loss"):
-        values = logged(trainer, name)
-        assert len(values) == 3 and values[-1] < values[0], name
-    assert len(logged(trainer)) == 3 * (3 + 2)
-
-
-@pytest.mark.parametrize("given", [None, "module", "function"])
-def test_loss_of_a_mixed_batch_is_that_of_the_run_alone(given, tmp_path):
-    """For twins that of our trainer, for pairs that of the stock trainer, prompts included."""
+@pytest.mark.parametrize("kind", [None, "module", "class"])
+def test_loss_of_a_mixed_batch_is_the_loss_of_the_run_alone(kind, tmp_path):
+    """For twins in our trainer, for pairs in the stock trainer, prompts included."""
     model = trainable().eval()
     loss = {"pairs": losses.CosineSimilarityLoss(model)}
-    if given is not None:
-        loss["twins"] = NarrativeTwinsLoss(model) if given == "module" else NarrativeTwinsLoss
-    data, prompts = {"twins": twins(), "pairs": pairs()}, {"pairs": "Compare: "}
-    mixed = trainer_of(tmp_path, data, model, loss=loss, prompts=prompts)
-    alone = trainer_of(tmp_path, twins(), model)
-    theirs = stock(tmp_path, pairs(), model, loss["pairs"], prompts="Compare: ")
+    if kind is not None:
+        loss["twins"] = NarrativeTwinsLoss(model) if kind == "module" else NarrativeTwinsLoss
+    data = {"twins": Dataset.from_list(TWINS), "pairs": Dataset.from_list(PAIRS)}
+    options = {"loss": loss, "eval_dataset": data, "per_device_train_batch_size": 4}
+    options |= {"num_train_epochs": 2, "eval_strategy": "epoch", "learning_rate": 5e-4}
+    mixed = trainer_of(tmp_path, data, model, prompts={"pairs": "Compare: "}, **options)
+    alone = trainer_of(tmp_path, data["twins"], model)
+    theirs = stock(tmp_path, Dataset.from_list(PAIRS), model, loss["pairs"], prompts="Compare: ")
     assert mixed.data_collator.valid_label_columns == theirs.data_collator.valid_label_columns
-    for name, other in (("twins", alone), ("pairs", theirs)):
-        rows = [dict(row) for row in data[name].select(range(4))]
+    for name, other, rows in (("twins", alone, TWINS[:4]), ("pairs", theirs, PAIRS[:4])):
         batch = mixed.data_collator([{**row, "dataset_name": name} for row in rows])
-        found = mixed.compute_loss(model, batch)
-        assert torch.equal(found, other.compute_loss(model, other.data_collator(rows)))
+        expected = other.compute_loss(model, other.data_collator(rows))
+        assert torch.equal(mixed.compute_loss(model, batch), expected)
     for refused in ("Story: ", {"twins": "Story: "}):
         with pytest.raises(ValueError, match="narrative twins are encoded without prompts"):
             trainer_of(tmp_path, data, model, loss=loss, prompts=refused)
+    if kind is None:
+        # Made last, since accelerate keeps the state of the last trainer only.
+        mixed = trainer_of(tmp_path, data, model, **options)
+        mixed.train()
+        for name in ("eval_twins_loss", "eval_pairs_loss"):
+            first, last = logged(mixed, name)
+            assert last < first, name
 
 
-def test_rows_of_twins_are_checked_next_to_others(tmp_path):
-    model = trainable()
-    loss = {"pairs": losses.CosineSimilarityLoss(model)}
-    invalid = {"twins": Dataset.from_list([*TWINS, {"story": []}]), "pairs": pairs()}
-    with pytest.raises(RowError, match=r"^train_dataset\['twins'\], row 12: 'story'.* is empty"):
-        trainer_of(tmp_path, invalid, model, loss=loss)
-    with pytest.raises(RowError, match=r"^train_dataset\['pairs'\], row 0: no column 'story'"):
-        trainer_of(tmp_path, {"twins": twins(), "pairs": pairs()}, model)
+def test_each_data_set_has_the_batches_that_its_loss_needs(tmp_path):
+    """The same rows under several names; a loss may be a function of the model, or its class."""
+    rows = [{"story": SENTENCES[:6], "windows": [[0, 3], [3, 6]], "labels": [0, 1, 0, 0, 0, 0]}] * 2
+    loss = {
+        "class": SalienceLoss,
+        "one pass": lambda model: SalienceLoss(model, approximate="one-pass"),
+        "stories": lambda model: SalienceLoss(model, "shifting", max_shifts=1, across_windows=True),
+    }
+    judged = Dataset.from_list(rows)
+    data = {"twins": Dataset.from_list(TWINS[:2]), **dict.fromkeys(loss, judged)}
+    trainer = trainer_of(tmp_path, data, loss=loss, per_device_train_batch_size=4)
+    batches = {batch["dataset_name"]: batch for batch in trainer.get_train_dataloader()}
+    assert len(batches) == 4 and "dataset_name" not in judged.column_names
+    tokens = StoryEncoder.from_sentence_transformer(trainer.model).tokenizer
+    for name, groups in (("class", [0, 1]), ("one pass", [0, 1]), ("stories", [0, 0, 1, 1])):
+        assert [each.group for each in batches[name]["texts_judged"]] == groups
+        expected = trainer.loss[name].collator(tokens)(rows)["texts_input_ids"]
+        assert torch.equal(batches[name]["texts_input_ids"], expected)
+        assert trainer.loss[name].model is trainer.model
+    alone = trainer_of(tmp_path, judged, loss=SalienceLoss)
+    assert isinstance(alone.loss, SalienceLoss) and alone.loss.model is alone.model

@@ -1,9 +1,10 @@
-"""The parts of training scripts: settings, rows, validation and report."""
+"""The parts of training scripts: settings, rows and validation. Whole scripts are in
+tests/test_training_examples.py."""
 
 from __future__ import annotations
 
 import pytest
-from datasets import Dataset, DatasetDict, IterableDataset
+from datasets import Dataset, DatasetDict
 
 from narrative_twins import NarrativeTwinsTrainingArguments
 from narrative_twins.training.script import (
@@ -28,9 +29,8 @@ def config(tmp_path):
 
 
 def parsed(*argv, defaults=DEFAULTS):
-    return parse_arguments(
-        NarrativeTwinsTrainingArguments, defaults, SMOKE, argv=["--use_cpu", *map(str, argv)]
-    )
+    argv = ["--use_cpu", *map(str, argv)]
+    return parse_arguments(NarrativeTwinsTrainingArguments, defaults, SMOKE, argv=argv)
 
 
 def test_precedence_is_flags_smoke_file_base_defaults(config):
@@ -46,8 +46,7 @@ def test_precedence_is_flags_smoke_file_base_defaults(config):
     arguments, script = parsed("--config", config, "--smoke", "--seed", 9, defaults=defaults)
     assert (arguments.max_steps, arguments.seed) == (SMOKE["max_steps"], 9)
     assert script.encoder is None, "the default encoder"
-    arguments, script = parsed("--smoke", "--encoder", "another", "--max_steps=1")
-    assert (arguments.max_steps, script.encoder) == (1, "another")
+    assert parsed("--smoke", "--max_steps=1")[0].max_steps == 1
     config.write_text("smoke: true")
     assert parsed("--config", config)[0].max_steps == SMOKE["max_steps"]
 
@@ -81,28 +80,25 @@ def test_errors_name_the_setting(config, capsys, text, argv, message):
     assert message in printed and len(printed.splitlines()) <= 3, "without a list of all flags"
 
 
-def test_one_split():
-    assert len(select_split(DatasetDict(train=ROWS, test=ROWS), "train", 2)) == 2
-    assert len(select_split(DatasetDict(train=ROWS), "validation", 9)) == 5, "the only split"
-    with pytest.raises(ValueError, match="no split 'validation', only train, test"):
-        select_split(DatasetDict(train=ROWS, test=ROWS), "validation")
-    stream = select_split({"train": ROWS.to_iterable_dataset()}, "train", 2)
-    assert isinstance(stream, IterableDataset) and len(list(stream)) == 2
-
-
-def test_train_and_validation():
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, ["01234", "4"]),
+        ({"eval_source": "file", "max_train_rows": 1}, ["0", "3"]),
+        ({"train_source": "file"}, ["3", None]),
+        ({"train_source": "stream", "max_train_rows": 2}, ["01", None]),
+    ],
+)
+def test_rows_for_training_and_validation(settings, expected):
     sources = {
         None: DatasetDict(train=ROWS, validation=ROWS.select([4])),
         "file": DatasetDict(train=ROWS.select([3])),
+        "stream": {"train": ROWS.to_iterable_dataset()},
     }
-
-    def stories(**settings) -> list[list[str] | None]:
-        found = train_and_validation(sources.__getitem__, ScriptArguments(**settings))
-        return [None if rows is None else [row["story"][0][6] for row in rows] for rows in found]
-
-    assert stories() == [["0", "1", "2", "3", "4"], ["4"]]
-    assert stories(eval_source="file", max_train_rows=1) == [["0"], ["3"]]
-    assert stories(train_source="file") == [["3"], None]
+    sets = train_and_validation(sources.__getitem__, ScriptArguments(**settings))
+    assert [rows and "".join(row["story"][0][6] for row in rows) for rows in sets] == expected
+    with pytest.raises(ValueError, match="no split 'validation', only train, test"):
+        select_split(DatasetDict(train=ROWS, test=ROWS), "validation")
 
 
 def test_evaluators_depend_on_the_data():
@@ -113,10 +109,8 @@ def test_evaluators_depend_on_the_data():
     assert len(labelled_stories(labels.get, script, rows)) == 3
     assert labelled_stories(labels.get, ScriptArguments(), rows) == [with_points]
     assert labelled_stories(labels.get, ScriptArguments(), None) == []
-
-    assert validation_evaluator(script, None, [], 40) is None
-    lone = [{"story": ["A."], "twin": ["B."], "negative": None}]
-    assert validation_evaluator(script, lone, [], 40) is None
+    for lone in (None, [{"story": ["A."], "twin": ["B."], "negative": None}]):
+        assert validation_evaluator(script, lone, [], 40) is None
     labelled = [{"story": ["A.", "B."], "counts": [1, 0]}]
     salience, twins = validation_evaluator(script, ROWS, labelled, 40).evaluators
     assert [operation.name for operation in salience.operations] == ["deletion"]

@@ -1,4 +1,4 @@
-"""Training on streams: which rows are read, also after a resume, and what is refused."""
+"""Training on streams, and the batches of each epoch."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from support.twins_batches import FILMS, TWINS, Seen, trainer_of
 
 
 def stream(rows=FILMS, shards: int = 1, shuffled: bool = True):
-    found = Dataset.from_list(rows).to_iterable_dataset(num_shards=shards)
-    return found.shuffle(seed=3, buffer_size=4) if shuffled else found
+    data = Dataset.from_list(rows).to_iterable_dataset(num_shards=shards)
+    return data.shuffle(seed=3, buffer_size=4) if shuffled else data
 
 
-OPTIONS = {"max_steps": 10, "per_device_train_batch_size": 2, "learning_rate": 1e-3}
+OPTIONS = {"max_steps": 3, "per_device_train_batch_size": len(FILMS), "learning_rate": 1e-3}
 
 
 def train(folder, data, resume=None, **options):
@@ -35,6 +35,7 @@ def test_a_resumed_run_continues_at_the_right_row(workers, tmp_path):
     a step."""
     options = {"save_strategy": "steps", "save_steps": 4, "max_steps": 6}
     options |= {"dataloader_num_workers": workers, "gradient_accumulation_steps": 2}
+    options |= {"per_device_train_batch_size": 2}
     whole, trainer = train(tmp_path, stream(shards=2), **options)
     assert trainer.state.global_step == 6 and len(whole) == 12
     expected = {name: weight.clone() for name, weight in trainer.model.state_dict().items()}
@@ -44,29 +45,42 @@ def test_a_resumed_run_continues_at_the_right_row(workers, tmp_path):
         torch.testing.assert_close(weight, expected[name], rtol=0, atol=1e-6)
 
 
-def test_each_pass_has_an_order_and_random_choices_of_its_own(tmp_path):
-    for shuffled in (True, False):
-        options = {"max_steps": 3, "per_device_train_batch_size": len(FILMS)}
-        passes, _ = train(tmp_path, stream(shuffled=shuffled), **options)
-        assert len({ids for ids, _ in passes}) == (3 if shuffled else 1)
-        assert len({windows for _, windows in passes}) > 1
+@pytest.mark.parametrize("shuffled", [True, False])
+def test_each_pass_has_an_order_and_random_choices_of_its_own(shuffled, tmp_path):
+    passes, _ = train(tmp_path, stream(shuffled=shuffled))
+    assert len({ids for ids, _ in passes}) == (3 if shuffled else 1)
+    assert len({windows for _, windows in passes}) > 1
+
+
+@pytest.mark.slow
+def test_persistent_workers_use_the_current_epoch(tmp_path):
+    """Of a data set that is no stream."""
+    rows = Dataset.from_list(FILMS)
+    expected, _ = train(tmp_path, rows)
+    workers = {"dataloader_num_workers": 1, "dataloader_persistent_workers": True}
+    assert len({windows for _, windows in expected}) > 1
+    assert train(tmp_path, rows, **workers)[0] == expected
 
 
 def test_rows_with_windows_have_their_own_batch_size(tmp_path):
-    trainer = trainer_of(tmp_path, stream(), eval_dataset=stream(), window_batch_size=3, **OPTIONS)
-    for loader, sizes in (
-        (trainer.get_train_dataloader(), [3, 3, 3]),
-        (trainer.get_eval_dataloader(), [3, 3, 1]),
-    ):
-        assert [
-            int(batch["texts_row"].max()) + 1 for batch, _ in zip(loader, range(3), strict=False)
-        ] == sizes
+    def sizes(loader, count):
+        batches = (batch for batch, _ in zip(loader, range(count), strict=False))
+        return [int(batch["texts_row"].max()) + 1 for batch in batches]
+
+    options = {"per_device_train_batch_size": 4, "window_batch_size": 3, "max_steps": 4}
+    trainer = trainer_of(tmp_path, stream(), eval_dataset=stream(), **options)
+    assert sizes(trainer.get_train_dataloader(), 3) == [3, 3, 3]
+    assert sizes(trainer.get_eval_dataloader(), 9) == [3, 3, 1]
     assert trainer.evaluate()["eval_loss"] > 0
+    data = {"stories": Dataset.from_list(TWINS[:8]), "films": Dataset.from_list(FILMS)}
+    trainer = trainer_of(tmp_path, data, **options)
+    assert sorted(sizes(trainer.get_train_dataloader(), 9)) == [1, 3, 3, 4, 4]
 
 
 def test_rows_are_checked_as_they_are_read(tmp_path):
     rows = [*TWINS[:4], TWINS[4] | {"twin": ["  "]}, *TWINS[5:]]
-    trainer = trainer_of(tmp_path, stream(rows, shuffled=False), **OPTIONS)
+    options = OPTIONS | {"per_device_train_batch_size": 2}
+    trainer = trainer_of(tmp_path, stream(rows, shuffled=False), **options)
     with pytest.raises(RowError, match="train_dataset, row 4: 'twin'"):
         trainer.train()
     assert 0 < trainer.state.global_step < 3

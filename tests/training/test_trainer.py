@@ -1,4 +1,4 @@
-"""Training: reproducible loss curves, resumed runs, invalid data, saved models."""
+"""Training: reproducible loss curves, resumed runs, what a run leaves, what is refused."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from pathlib import Path
 
 import pytest
 import torch
-from datasets import Dataset
+from datasets import Dataset, DatasetInfo
+from huggingface_hub import ModelCard
 from packaging.version import Version
 from safetensors.torch import load_file
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
+from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
 from transformers import AutoModel, AutoTokenizer, TrainerCallback
 
-from narrative_twins import StoryEncoder
+from narrative_twins import SalienceLoss, StoryEncoder
 from narrative_twins.data import RowError
+from narrative_twins.encoder.loading import DEFAULT_ENCODER
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
+from narrative_twins.training.reporting import last_metrics, training_facts
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 from support import make_curves
-from support.hostile_checkpoints import Code
 from support.models import trainable
-from support.twins_batches import FILMS, TWINS, Seen, logged, trainer_of
+from support.twins_batches import FILMS, JUDGED, TWINS, logged, trainer_of
 
 ROWS = Dataset.from_list(TWINS)
 
@@ -53,12 +56,16 @@ class Interrupt(TrainerCallback):
 
 @pytest.mark.slow
 def test_interrupted_and_resumed_run_matches_an_uninterrupted_run(tmp_path):
-    """Interrupted in the second of three epochs, with dropout and with other random twins in each
-    epoch."""
-    sets = {"stories": ROWS, "windows": Dataset.from_list(FILMS)}
-    options = {"twins": "dropout", "num_train_epochs": 3, "per_device_train_batch_size": 2}
+    """Interrupted in the second of three epochs, with dropout, with other random twins in each
+    epoch, and next to votes."""
+    sets = {
+        "stories": ROWS,
+        "windows": Dataset.from_list(FILMS),
+        "judged": Dataset.from_list(JUDGED),
+    }
+    options = {"twins": "dropout", "num_train_epochs": 3, "per_device_train_batch_size": 4}
     options |= {"window_batch_size": 1, "learning_rate": 1e-3, "logging_steps": 1}
-    options |= {"save_strategy": "steps", "save_steps": 5}
+    options |= {"save_strategy": "steps", "save_steps": 5, "loss": {"judged": SalienceLoss}}
     initial = trainable()
     weights = {name: weight.clone() for name, weight in initial.state_dict().items()}
     whole = trainer_of(tmp_path / "whole", sets, initial, **options)
@@ -69,11 +76,11 @@ def test_interrupted_and_resumed_run_matches_an_uninterrupted_run(tmp_path):
     resumed.train(resume_from_checkpoint=True)
     assert (tmp_path / "run" / "checkpoint-15").exists()
     assert logged(resumed) == pytest.approx(logged(whole), abs=1e-6)
-    assert len(logged(whole)) == 3 * 13
-    found, expected = resumed.model.state_dict(), whole.model.state_dict()
-    for name, weight in found.items():
+    assert len(logged(whole)) == 3 * (3 + 7 + 2)
+    result, expected = resumed.model.state_dict(), whole.model.state_dict()
+    for name, weight in result.items():
         torch.testing.assert_close(weight, expected[name], rtol=0, atol=1e-6, msg=name)
-    assert any((found[name] - weights[name]).abs().max() > 1e-3 for name in found)
+    assert any((result[name] - weights[name]).abs().max() > 1e-3 for name in result)
 
 
 def short_run(folder: Path) -> NarrativeTwinsTrainer:
@@ -81,60 +88,35 @@ def short_run(folder: Path) -> NarrativeTwinsTrainer:
     return trainer_of(folder, ROWS, per_device_train_batch_size=2, **options)
 
 
-@pytest.fixture(scope="module")
-def finished_run(tmp_path_factory):
-    """The output folder of a run of four steps with two checkpoints, and its weights."""
-    trainer = short_run(tmp_path_factory.mktemp("checkpoint") / "run")
-    trainer.train()
-    return Path(trainer.args.output_dir), trainer.model.state_dict()
-
-
-@pytest.fixture
-def run(finished_run, tmp_path):
-    """A copy of that folder."""
-    return shutil.copytree(finished_run[0], tmp_path / "run")
-
-
-def resume(run: Path) -> NarrativeTwinsTrainer:
-    trainer = short_run(run)
-    trainer.train(resume_from_checkpoint=True)
-    return trainer
-
-
-def test_incomplete_checkpoint_is_skipped(finished_run, run, caplog):
+def test_incomplete_checkpoints_are_skipped_or_refused(tmp_path, caplog):
     """For example, of a run that was killed while saving."""
-    state = run / "checkpoint-4" / "trainer_state.json"
+    trainer = short_run(tmp_path)
+    trainer.train()
+    expected = trainer.model.state_dict()
+    state = tmp_path / "checkpoint-4" / "trainer_state.json"
     state.write_text(state.read_text()[:100])
-    resumed = resume(run)
+    resumed = short_run(tmp_path)
+    resumed.train(resume_from_checkpoint=True)
     assert "checkpoint-4 is incomplete" in caplog.text
     for name, weight in resumed.model.state_dict().items():
-        torch.testing.assert_close(weight, finished_run[1][name], rtol=0, atol=1e-6)
-    for step in (2, 4):
-        (run / f"checkpoint-{step}" / "trainer_state.json").unlink()
-    with pytest.raises(ValueError, match="no checkpoint in .*run is complete; start over"):
-        resume(run)
-
-
-@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "pytorch_model.bin"])
-def test_checkpoint_runs_no_code_and_is_complete(name, run):
-    file = run / "checkpoint-4" / name
-    torch.save({"state": Code(run / "executed")}, file)
-    if name == "pytorch_model.bin":
-        (run / "checkpoint-4" / "model.safetensors").unlink()
-    with pytest.raises(Exception, match="exec"):
-        resume(run)
-    assert not (run / "executed").exists()
-    if name != "pytorch_model.bin":
-        file.unlink()
-        with pytest.raises(ValueError, match=f"checkpoint-4/{name} is missing"):
-            resume(run)
+        torch.testing.assert_close(weight, expected[name], rtol=0, atol=1e-6)
+    for name, problem in (
+        ("optimizer.pt", "checkpoint-4/optimizer.pt is missing"),
+        ("scheduler.pt", "checkpoint-4/scheduler.pt is missing"),
+        ("trainer_state.json", "no checkpoint in .* is complete; start over"),
+    ):
+        shutil.move(tmp_path / "checkpoint-4" / name, tmp_path / name)
+        (tmp_path / "checkpoint-2" / name).unlink()
+        with pytest.raises(ValueError, match=problem):
+            short_run(tmp_path).train(resume_from_checkpoint=True)
+        shutil.move(tmp_path / name, tmp_path / "checkpoint-4" / name)
 
 
 def test_loss_that_is_not_finite_stops_the_run(tmp_path):
     options = {"max_steps": 3, "save_steps": 1, "save_strategy": "steps", "learning_rate": 1e-3}
     trainer = trainer_of(tmp_path, ROWS, **options)
-    found, factors = trainer.loss.forward, iter((1, float("nan")))
-    trainer.loss.forward = lambda *args, **options: found(*args, **options) * next(factors)
+    forward, factors = trainer.loss.forward, iter((1, float("nan")))
+    trainer.loss.forward = lambda *args, **options: forward(*args, **options) * next(factors)
     advice = "the loss is nan in step 2; lower the learning rate .0.001."
     with pytest.raises(FloatingPointError, match=advice):
         trainer.train()
@@ -142,14 +124,8 @@ def test_loss_that_is_not_finite_stops_the_run(tmp_path):
 
 
 def test_arguments_are_passed_to_collator_and_loss(tmp_path):
-    settings = {
-        "temperature": 0.1,
-        "distractors": False,
-        "in_story_negatives": False,
-        "in_batch_negatives": False,
-        "distractor_loss": "separate",
-        "mini_batch_size": 3,
-    }
+    settings = {"temperature": 0.1, "distractor_loss": "separate", "mini_batch_size": 3}
+    settings |= dict.fromkeys(("distractors", "in_story_negatives", "in_batch_negatives"), False)
     trainer = trainer_of(tmp_path, ROWS, twins="dropout", context_tokens=20, seed=3, **settings)
     assert settings.items() <= trainer.loss.get_config_dict().items()
     collator = trainer.data_collator
@@ -158,54 +134,48 @@ def test_arguments_are_passed_to_collator_and_loss(tmp_path):
 
 
 @pytest.mark.parametrize("where", ["train_dataset", "eval_dataset"])
-def test_invalid_row_is_named_before_training_starts(where):
+def test_invalid_rows_are_named_before_training_starts(where):
     """What is invalid, tests/data tests."""
     rows = Dataset.from_list([FILMS[0], {**FILMS[0], "story": []}])
     model = trainable()
-    for given, name in ((rows, where), ({"films": rows}, rf"{where}\['films'\]")):
-        data = {"train_dataset": Dataset.from_list(FILMS[:1]), where: given}
-        with pytest.raises(RowError, match=f"^{name}, row 1: 'story'.* is empty"):
-            NarrativeTwinsTrainer(model, **data)
-    with pytest.raises(RowError, match=f"{where}.*: there are no rows"):
-        NarrativeTwinsTrainer(model, **{"train_dataset": ROWS, where: ROWS.select([])})
-
-
-def test_models_that_are_refused(tmp_path):
-    """Dropout twins need dropout, and weights their precision."""
-    bare = trainable("modernbert", dropout=0.0)
-    assert trainable("modernbert")[0].auto_model.config.attention_dropout == 0.1
-    mixed = Dataset.from_list([TWINS[0], {**TWINS[1], "twin": None}])
-    message = "train_dataset{}, row {} gets a dropout twin, which needs an encoder with dropout"
-    for data, options, where in (
-        (ROWS, {"twins": "dropout"}, ("", 0)),
-        (mixed, {}, ("", 1)),
-        ({"a": ROWS, "b": mixed}, {}, (r"\['b'\]", 1)),
+    loss = {"pairs": CosineSimilarityLoss(model)}
+    pairs = Dataset.from_list([{"sentence1": "Why?", "sentence2": "No.", "score": 1.0}])
+    for data, options, problem in (
+        (rows, {}, ", row 1: 'story'.* is empty"),
+        (
+            {"films": rows, "pairs": pairs},
+            {"loss": loss},
+            r"\['films'\], row 1: 'story'.* is empty",
+        ),
+        ({"films": ROWS, "pairs": pairs}, {}, r"\['pairs'\], row 0: no column 'story'"),
+        (ROWS.select([]), {}, ": there are no rows"),
     ):
-        with pytest.raises(ValueError, match=message.format(*where)):
-            trainer_of(tmp_path, data, bare, **options)
-    trainer_of(tmp_path, ROWS, model=bare)
-    trainer_of(tmp_path, mixed, model=trainable("modernbert"))
+        with pytest.raises(RowError, match=f"^{where}{problem}"):
+            NarrativeTwinsTrainer(model, **{"train_dataset": ROWS, where: data}, **options)
+
+
+def test_models_and_arguments_that_are_refused(tmp_path):
     for dtype in (torch.bfloat16, torch.float16):
         with pytest.raises(ValueError, match="small updates are rounded away.*bf16=True"):
             trainer_of(tmp_path, ROWS, model=trainable().to(dtype))
+    args = SentenceTransformerTrainingArguments(str(tmp_path), use_cpu=True)
+    with pytest.raises(ValueError, match="class SentenceTransformerTrainingArguments, .* use Narr"):
+        NarrativeTwinsTrainer(trainable(), args, ROWS)
 
 
-SECRET = "The heliotrope marmoset of Zanzibar whistled {} times."
-"""A sentence that could only get into the card from the rows."""
+METRIC = "eval_votes_summarization_spearman"
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A trainer after a run with evaluators, checkpoints and the best model loaded at the end."""
-    folder = tmp_path_factory.mktemp("finished")
-    rows = [
-        {**row, "story": [*row["story"], SECRET.format(at)], "title": f"Marmosets {at}"}
-        for at, row in enumerate(TWINS)
-    ]
-    labelled = [{"story": row["story"], "counts": [0, 1, 3]} for row in rows]
+    folder = tmp_path_factory.mktemp("finished") / "my run"
+    rows = [{**row, "title": f"Marmosets {at}"} for at, row in enumerate(TWINS)]
+    labelled = [{"story": [*row["story"], "Why?"], "counts": [0, 1, 3]} for row in rows]
+    info = DatasetInfo(license="cc0-1.0")
     trainer = trainer_of(
         folder,
-        Dataset.from_list(rows),
+        {"stories": Dataset.from_list(rows, info=info), "films": Dataset.from_list(FILMS)},
         eval_dataset=Dataset.from_list(rows[:4]),
         evaluator=[SalienceEvaluator(labelled, name="votes"), TwinsEvaluator(rows, name="twins")],
         num_train_epochs=3,
@@ -214,10 +184,11 @@ def finished(tmp_path_factory):
         dataloader_drop_last=True,
         learning_rate=1e-3,
         logging_steps=1,
+        seed=7,
         eval_strategy="epoch",
         save_strategy="epoch",
         load_best_model_at_end=True,
-        metric_for_best_model="eval_votes_summarization_spearman",
+        metric_for_best_model=METRIC,
     )
     trainer.train()
     trainer.save_model(str(folder / "final"))
@@ -226,81 +197,88 @@ def finished(tmp_path_factory):
     return trainer
 
 
-def test_finished_run(finished):
-    """Metrics and curves by step, the best model, and cards without any row."""
-    folder = Path(finished.args.output_dir)
-    logs = [entry for entry in finished.state.log_history if "eval_loss" in entry]
-    assert len(logs) == 3
-    metric = "eval_votes_summarization_spearman"
-    best = max(logs, key=lambda entry: entry[metric])
+def best_entry(trainer):
+    return max((e for e in trainer.state.log_history if METRIC in e), key=lambda e: e[METRIC])
+
+
+def test_metrics_and_curves_by_step_and_the_best_model(finished):
+    folder, best = Path(finished.args.output_dir), best_entry(finished)
     saved = load_file(folder / f"checkpoint-{best['step']}" / "model.safetensors")
     for name, weight in load_file(folder / "final" / "model.safetensors").items():
         assert torch.equal(weight, saved[name])
     curves = json.loads((folder / "curves.json").read_text())
-    assert curves[metric] == [[entry["step"], entry[metric]] for entry in logs]
-    assert [value for _, value in curves["loss"]] == logged(finished)
-    assert [step for step, _ in curves["loss"]] == list(range(1, 10))
-    assert [step for step, _ in curves["eval_twins_accuracy"]] == [3, 6, 9]
+    assert curves["loss"] == [list(e) for e in enumerate(logged(finished), start=1)]
+    assert curves[METRIC] == [
+        list(e) for e in zip((4, 8, 12), logged(finished, METRIC), strict=True)
+    ]
+    assert [step for step, _ in curves["eval_twins_accuracy"]] == [4, 8, 12]
     assert not {"epoch", "step", "eval_runtime", "train_loss"} & curves.keys()
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
-    cards = sorted(folder.rglob("README.md"))
+    assert finished.sizes == [3, 1], "dataloader_drop_last is for training only"
+
+
+def test_cards_have_the_facts_of_the_run_and_no_rows(finished, tmp_path):
+    facts, best = training_facts(finished, "my readers"), best_entry(finished)
+    assert (facts.name, facts.seeds) == ("Story encoder my run", "7")
+    assert (facts.base_model, facts.base_model_id) == ("a local bert model", None)
+    described = "stories, 12 rows, licence cc0-1.0; films, 7 rows, licence unknown"
+    assert facts.training_data == described
+    assert facts.windows == "one window per story, 3 windows per story"
+    for part in ("NarrativeTwinsLoss (temperature 0.05", "twins narrative", "12 steps of 4 rows"):
+        assert part in facts.objective
+    assert last_metrics(finished)["step"] == best["step"]
+    figures = {figure.metric: figure.value for figure in facts.figures}
+    assert figures["votes summarization spearman"] == best[METRIC]
+    assert figures["twins accuracy"] == best["eval_twins_accuracy"]
+    cards = sorted(Path(finished.args.output_dir).rglob("README.md"))
     assert len(cards) == 4, "three checkpoints and the last model"
-    texts = {"marmoset", "zanzibar"}
-    texts |= {sentence.lower() for row in TWINS for side in row.values() for sentence in side}
+    parts = {sentence.lower() for row in TWINS for side in row.values() for sentence in side}
     for card in cards:
         text = card.read_text().lower()
         assert "narrativetwinsloss" in text and "narrative-salience" in text
-        assert not [part for part in texts if part in text]
-    assert finished.sizes == [3, 1], "dataloader_drop_last is for training only"
+        assert not [part for part in ("marmoset", *parts) if part in text]
+    finished.facts = {"training_data": "mine", "evaluation_set": "others", "license": "mit"}
+    finished.save_encoder(tmp_path)
+    card = ModelCard.load(tmp_path / "README.md")
+    assert card.data.license == "mit" and "licence cc0-1.0" not in card.content
+    assert {result.dataset_name for result in card.data.eval_results} == {"others"}
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [(None, ("none", "none")), (ROWS.to_iterable_dataset(), ("stories, a stream of rows", "one "))],
+)
+def test_facts_without_rows_that_can_be_counted(data, expected, tmp_path):
+    trainer = trainer_of(tmp_path, data, max_steps=1)
+    trainer.transformer.config._name_or_path = str(DEFAULT_ENCODER)
+    facts = training_facts(trainer, "")
+    assert facts.training_data.startswith(expected[0]) and facts.windows.startswith(expected[1])
+    assert facts.base_model == "the default encoder of narrative_twins"
 
 
 def test_saved_model_has_the_same_vectors_in_all_libraries(finished):
     folder = str(Path(finished.args.output_dir) / "final")
     texts = ["Nadia found 3 coins. It rained.", "Why?"]
-    expected = finished.model.eval().encode(texts)
-    found = SentenceTransformer(folder, device="cpu").encode(texts)
-    assert found == pytest.approx(expected, abs=1e-5)
+    expected = pytest.approx(finished.model.eval().encode(texts), abs=1e-5)
+    assert SentenceTransformer(folder, device="cpu").encode(texts) == expected
     encoder = StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32")
     chunks = [encoder.tokenize([text]).chunks((0,), None) for text in texts]
-    assert encoder.encode(chunks) == pytest.approx(expected, abs=1e-5)
-    model, tokenizer = AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    for text, vector in zip(texts, expected, strict=True):
-        with torch.no_grad():
-            states = model.eval()(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
-        assert states.mean(0).numpy() == pytest.approx(vector, abs=1e-5)
+    assert encoder.encode(chunks) == expected
+    model, tokenizer = (
+        AutoModel.from_pretrained(folder).eval(),
+        AutoTokenizer.from_pretrained(folder),
+    )
+    with torch.no_grad():
+        states = [model(**tokenizer(text, return_tensors="pt"))[0][0] for text in texts]
+    assert torch.stack([state.mean(0) for state in states]).numpy() == expected
 
 
 def test_columns_may_be_none_in_any_row(tmp_path):
     rows = [{**row, "title": None if at % 2 else "x"} for at, row in enumerate(TWINS)]
-    rows[2] = {**rows[2], "twin": None, "negative": None, "negative_twin": None}
+    rows[2] |= dict.fromkeys(("twin", "negative", "negative_twin"))
     data = Dataset.from_list(rows)
-    for given in (data.select([2, 3, 4]), {"a": data, "b": data}):
-        trainer = trainer_of(
-            tmp_path, given, eval_dataset=given, max_steps=2, per_device_train_batch_size=3
-        )
+    for sets in (data.select([2, 3, 4]), {"a": data, "b": data}):
+        options = {"max_steps": 2, "per_device_train_batch_size": 3, "eval_dataset": sets}
+        trainer = trainer_of(tmp_path, sets, **options)
         trainer.train()
         trainer.save_model(str(tmp_path / "model"))
-
-
-@pytest.mark.slow
-def test_persistent_workers_use_the_current_epoch(tmp_path):
-    def drawn(**options):
-        model = trainable()
-        loss = Seen(model)
-        options |= {"num_train_epochs": 3, "per_device_train_batch_size": 7, "loss": loss}
-        trainer_of(tmp_path, Dataset.from_list(FILMS), model, **options).train()
-        return [windows for _, windows in loss.batches]
-
-    without_workers = drawn()
-    assert len(set(without_workers)) > 1
-    assert drawn(dataloader_num_workers=1, dataloader_persistent_workers=True) == without_workers
-
-
-def test_rows_with_windows_have_their_own_batch_size(tmp_path):
-    sets = {"stories": ROWS, "windows": Dataset.from_list(FILMS)}
-    trainer = trainer_of(tmp_path, sets, per_device_train_batch_size=4, window_batch_size=2)
-    sizes = [
-        (int(batch["texts_window_ids"].max()) + 1, int(batch["texts_row"].max()) + 1)
-        for batch in trainer.get_train_dataloader()
-    ]
-    assert sorted(sizes) == [*[(1, 4)] * 3, (3, 1), *[(3, 2)] * 3]
