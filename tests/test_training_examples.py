@@ -27,51 +27,57 @@ CONFIGS = sorted((EXAMPLES / "configs").rglob("*.yaml"))
 
 def losses(folder: Path) -> list[list[float]]:
     """Steps and losses of a run, from its curves."""
-    found: list[list[float]] = json.loads((folder / "curves.json").read_text())["loss"]
-    return found
+    return json.loads((folder / "curves.json").read_text())["loss"]
 
 
-@pytest.mark.parametrize("name", ["roc", "mlm", "wiki", "salience"])
-def test_smoke(name, tmp_path, bert_folder):
-    shared = "--smoke", "--encoder", bert_folder, "--use_cpu", "--output_dir", tmp_path
-    flags = [] if name == "salience" else ["--pooling", "first", "--operations", "summarization"]
+def figures(folder: Path) -> dict[str, float]:
+    return json.loads((folder / "eval_results.json").read_text())
+
+
+@pytest.fixture
+def shared(tmp_path, bert_folder) -> tuple[object, ...]:
+    return "--smoke", "--encoder", bert_folder, "--use_cpu", "--output_dir", tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "metrics", "flags"),
+    [
+        ("roc", {"eval_loss"}, ["--pooling", "first", "--operations", "deletion"]),
+        ("mlm", {"eval_loss"}, ["--pooling", "first", "--operations", "deletion"]),
+        ("wiki", {"eval_loss", "eval_salience_deletion_auc"}, ["--operations", "deletion"]),
+        ("salience", {"eval_judged_loss", "eval_salience_summarization_spearman"}, []),
+    ],
+)
+def test_smoke(name, metrics, flags, shared, tmp_path):
     out = run(f"train_{name}.py", *shared, "--context_tokens", 200, "--max_steps", 2, *flags)
     assert "2 steps" in out and "on 1 process (cpu)" in out
     for file in ("final", "curves.json", "curves.png", "eval_results.json", "checkpoint-2"):
         assert (tmp_path / file).exists() and file in out.partition("written to")[2]
     assert [step for step, _ in losses(tmp_path)] == [1, 2]
-    figures = json.loads((tmp_path / "eval_results.json").read_text())
-    assert "eval_twins_accuracy" in figures and figures["step"] == 2
-    if name == "salience":
-        assert {"eval_judged_loss", "eval_twins_loss"} <= set(figures)
-        assert "summarization_spearman" in out and "deletion_auc" in out and "shifting" not in out
-    else:
-        assert "eval_loss" in figures
-        assert ("summarization_auc" in out) is (name == "wiki")
-    pooling = "mean" if name == "salience" else "first"
+    measured = figures(tmp_path)
+    assert {"eval_twins_accuracy", *metrics} <= measured.keys() and measured["step"] == 2
+    assert not [metric for metric in measured if "shifting" in metric]
+    pooling = "first" if "first" in flags else "mean"
     assert StoryEncoder.from_pretrained(tmp_path / "final", device="cpu").pooling == pooling
     assert len(SentenceTransformer(str(tmp_path / "final"), device="cpu")) == 2
 
 
 @pytest.mark.slow
-def test_smoke_of_a_stream_that_is_resumed(tmp_path, bert_folder):
+def test_smoke_of_a_stream_that_is_resumed(shared, tmp_path):
     """Validated on rows of a stream as well; the run with more steps resumes the first one."""
-    shared = "--smoke", "--encoder", bert_folder, "--use_cpu", "--output_dir", tmp_path
     flags = *shared, "--streaming", "true", "--operations", "summarization"
     run("train_wiki.py", *flags)
     state = tmp_path / "checkpoint-2" / "trainer_state.json"
     written, before = state.stat().st_mtime_ns, losses(tmp_path)
-    out = run("train_wiki.py", *flags, "--max_steps", 3, "--resume")
-    assert "3 steps" in out
+    assert "3 steps" in run("train_wiki.py", *flags, "--max_steps", 3, "--resume")
     assert state.stat().st_mtime_ns == written, "the checkpoint is not written again"
     assert losses(tmp_path)[:2] == before and len(losses(tmp_path)) == 3
-    figures = json.loads((tmp_path / "eval_results.json").read_text())
-    assert figures["step"] == 3, "validated although it is not a multiple of eval_steps"
+    assert figures(tmp_path)["step"] == 3, "validated although it is no multiple of eval_steps"
     assert "a stream of rows" in (tmp_path / "final" / "README.md").read_text()
 
 
 def test_own_data(tmp_path, bert_folder):
-    """Rows and labels from files that a config names."""
+    """Rows and labels from files that a config names; a flag overrides the file."""
     five = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
     twins, labels, config = (tmp_path / name for name in ("twins.jsonl", "labels.json", "run.yaml"))
     twins.write_text((json.dumps({"story": five, "twin": five, "negative": five[::-1]}) + "\n") * 4)
@@ -81,29 +87,26 @@ def test_own_data(tmp_path, bert_folder):
         f"salience_source: {labels}\noutput_dir: {tmp_path / 'run'}\nmax_steps: 3\n"
         "use_cpu: true\noperations: [deletion]\n"
     )
-    flags = "--per_device_train_batch_size", 4, "--max_steps", 1
-    out = run("train_roc.py", "--config", config, *flags)
-    assert "\n1 steps" in out, "the flag overrides the file"
-    assert "deletion_spearman" in out
+    out = run("train_roc.py", "--config", config, "--max_steps", 1)
+    assert "\n1 steps" in out and "deletion_spearman" in out
     assert "twins.jsonl" in (tmp_path / "run" / "final" / "README.md").read_text()
 
 
 def script_of(config: Path) -> str:
-    if config.stem.endswith("mlm"):
-        return "train_mlm.py"
-    return f"train_{config.stem.split('_')[0]}.py"
+    is_baseline = config.stem.endswith("mlm")
+    return "train_mlm.py" if is_baseline else f"train_{config.stem.split('_')[0]}.py"
 
 
 content_of = cache(runpy.run_path)
 
 
-def parsed(config: Path, *flags: str):
+def parsed(config: Path):
     """The training arguments and script arguments of a config, as its script parses them."""
     content = content_of(str(EXAMPLES / script_of(config)))
     names = ("NarrativeTwinsTrainingArguments", "MaskedTrainingArguments")
     kind = next(content[name] for name in names if name in content)
-    argv = ["--config", str(config), "--use_cpu", *flags]
-    options = {"script": content.get("Recipe", ScriptArguments), "argv": argv}
+    options = {"script": content.get("Recipe", ScriptArguments)}
+    options["argv"] = ["--config", str(config), "--use_cpu"]
     return parse_arguments(kind, content["DEFAULTS"], content["SMOKE"], **options)
 
 
@@ -187,15 +190,14 @@ def works(tmp_path, monkeypatch):
     monkeypatch.setattr(judged, "HERE", tmp_path)
     monkeypatch.setattr(judged, "PHRASE", 99)  # All of these works have the same text.
     spaced = [sentence.replace(" ", "  ") for sentence in SENTENCES]
-    tellings = [{"sentences": []}, {"sentences": spaced}]
+    work = {"sentences": spaced, "tellings": [{"sentences": []}, {"sentences": spaced}]}
     for name, judgments in rows.items():
         for row in judgments:
             start = row.get("start", 0)
             row["text"] = judged.digest(SENTENCES[start : start + len(row["marks"])])
             if "file" in row:
-                work = {"id": row["id"], "sentences": spaced, "tellings": tellings}
                 with (tmp_path / row["file"]).open("a") as file:
-                    file.write(json.dumps(work) + "\n")
+                    file.write(json.dumps({"id": row["id"], **work}) + "\n")
         (tmp_path / name).write_text("\n".join(map(json.dumps, judgments)))
     id_ = next(id_ for id_ in map(str, range(8)) if not judged.is_held_out(id_))
     work = {"id": id_, "tellings": [{"sentences": SENTENCES * 2}, {"sentences": SENTENCES[2:4]}]}
@@ -204,19 +206,18 @@ def works(tmp_path, monkeypatch):
 
 
 def test_judged_texts(works, monkeypatch):
-    found = judged.judged_passages(works, held_out=False)
-    others = judged.judged_passages(works, held_out=True)
-    assert len(found) > 3 and others and len(found + others) == 11, (
-        "about every second work of fairytaleqa is held out"
-    )
+    """About every second work of fairytaleqa is held out."""
+    kept = judged.judged_passages(works, held_out=False)
+    held = judged.judged_passages(works, held_out=True)
+    assert len(kept) > 3 and held and len(kept + held) == 11
     expected = {"story": SENTENCES[2:5], "labels": [0, 1, pytest.approx(1 / 3)]}
-    assert all(row == expected for row in found + others)
-    marks = [0, 2, 1] + [0] * (len(SENTENCES) - 3)
-    assert judged.judged_stories(works) == [{"story": SENTENCES, "counts": marks}]
-    assert judged.judged_films(works) == [{"story": SENTENCES, "labels": marks}]
+    assert all(row == expected for row in kept + held)
+    (story,), (film,) = judged.judged_stories(works), judged.judged_films(works)
+    assert story["story"] == film["story"] == SENTENCES
+    assert story["counts"] == film["labels"] == [0, 2, 1] + [0] * (len(SENTENCES) - 3)
     monkeypatch.setattr(judged, "PHRASE", 5)
     assert judged.judged_passages(works, held_out=False) == [], "text of works that are held out"
-    assert judged.judged_passages(works, held_out=True) == others
+    assert judged.judged_passages(works, held_out=True) == held
     (works / "tales.jsonl").write_text(json.dumps({"id": "a", "sentences": SENTENCES[1:]}))
     with pytest.raises(SystemExit, match="tales.jsonl, a: not the text that was judged"):
         judged.judged_passages(works, held_out=False)

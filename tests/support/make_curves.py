@@ -23,11 +23,9 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from narrative_twins.data import load_story_twins, load_window_twins
-from narrative_twins.training.trainer import (
-    NarrativeTwinsTrainer,
-    NarrativeTwinsTrainingArguments,
-    trainable_encoder,
-)
+from narrative_twins.training.trainer import trainable_encoder
+
+from support.twins_batches import logged, trainer_of
 
 FILE = Path(__file__).parent.parent / "curves.json"
 STEPS = 50
@@ -56,15 +54,9 @@ def model_of(rows) -> SentenceTransformer:
     backend.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=ends)
     names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep")}
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **names)
-    config = transformers.BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=256,
-    )
-    model = transformers.BertModel(config)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes |= {"intermediate_size": 32, "max_position_embeddings": 256}
+    model = transformers.BertModel(transformers.BertConfig(len(vocabulary), **sizes))
     random = np.random.default_rng(0)
     for name, weight in sorted(model.named_parameters()):
         if weight.ndim > 1:
@@ -81,28 +73,17 @@ def curve(name: str) -> list[float]:
     """The loss of each step of a run."""
     load, batch = RUNS[name]
     rows = load()
+    options = {"max_steps": STEPS, "per_device_train_batch_size": batch, "logging_steps": 1}
     with tempfile.TemporaryDirectory() as folder:
-        args = NarrativeTwinsTrainingArguments(
-            folder,
-            max_steps=STEPS,
-            per_device_train_batch_size=batch,
-            learning_rate=1e-3,
-            logging_steps=1,
-            save_strategy="no",
-            use_cpu=True,
-            report_to="none",
-            disable_tqdm=True,
-        )
-        trainer = NarrativeTwinsTrainer(model_of(rows), args, rows)
+        trainer = trainer_of(folder, rows, model_of(rows), learning_rate=1e-3, **options)
         trainer.train()
-    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    return logged(trainer)
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    FILE.write_text(
-        json.dumps({name: curve(name) for name in RUNS}, indent=1) + "\n", encoding="utf-8"
-    )
+    curves = {name: curve(name) for name in RUNS}
+    FILE.write_text(json.dumps(curves, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,114 +10,85 @@ import torch
 from narrative_twins.training.losses import NarrativeTwinsLoss
 
 from support.models import trainable
-from support.twins_batches import FILMS, STORIES, TWINS, WINDOWS, assert_same, features, trained
+from support.twins_batches import (
+    FILMS,
+    STORIES,
+    TWINS,
+    WINDOWS,
+    assert_same,
+    features,
+    text,
+    texts,
+    trained,
+)
 from support.two_processes import run_two
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("two processes")]
-"""All in one worker, since `together` takes long."""
-
-MIXED = [
-    {"story": (["Nadia ran.", "Rain."], [0, 1]), "twin": (["She ran.", "It rained."], [0, 1])},
-    *WINDOWS,
-]
-"""A short story and long ones."""
+SHORT = texts(text("Nadia ran.", "Rain.", at="01"), text("She ran.", "It rained.", at="01"))
 LOSSES = [
-    # The rows, those of them in the first process, and settings. The processes have different
-    # numbers of rows and windows, and distractors with and without twins.
-    (STORIES, {0}, {}),
-    (STORIES, {0}, {"in_batch_negatives": False}),
-    (STORIES, {0}, {"distractor_loss": "separate"}),
-    (WINDOWS, {0, 1}, {}),
-    (WINDOWS, {0, 1}, {"in_story_negatives": False}),
-    (WINDOWS, {0, 1}, {"in_batch_negatives": False}),
-    (MIXED, {0}, {}),
+    # The texts, how many rows of them are in the first process, and settings. The processes have
+    # different numbers of rows and windows, and distractors with and without twins.
+    (STORIES, 1, {}),
+    (STORIES, 1, {"in_batch_negatives": False}),
+    (STORIES, 1, {"distractor_loss": "separate"}),
+    (WINDOWS, 2, {}),
+    (WINDOWS, 2, {"in_story_negatives": False}),
+    (WINDOWS, 2, {"in_batch_negatives": False}),
+    ([SHORT, *WINDOWS], 1, {}),
 ]
-RUNS = {
+OPTIONS = {"save_strategy": "steps", "per_device_train_batch_size": 2, "learning_rate": 1e-3}
+RUNS = [
     # A stream in its third pass, and two data sets in their second epoch.
-    "stream": {
-        "rows": {"films": FILMS},
-        "shards": 3,
-        "arguments": {"max_steps": 5, "save_steps": 4},
-    },
-    "several": {
-        "rows": {"stories": TWINS[:9], "windows": FILMS},
-        "shards": None,
-        "arguments": {"num_train_epochs": 2, "save_steps": 5, "window_batch_size": 1},
-    },
-}
+    ({"stream": FILMS}, OPTIONS | {"max_steps": 5, "save_steps": 4}),
+    (
+        {"stories": TWINS[:9], "windows": FILMS},
+        OPTIONS | {"num_train_epochs": 2, "save_steps": 5, "window_batch_size": 1},
+    ),
+]
 
 
-def share(batch: dict[str, torch.Tensor], rows: set[int]) -> dict[str, torch.Tensor]:
+def share(batch: dict[str, torch.Tensor], rows: range) -> dict[str, torch.Tensor]:
     """Some rows of a batch as a separate batch: without surplus padding, with rows counted from
     0."""
     kept = torch.tensor([row in rows for row in batch["row"].tolist()])
     part = {key: value[kept] for key, value in batch.items()}
     longest = int(part["attention_mask"].sum(dim=1).max())
     part |= {key: value[:, :longest] for key, value in part.items() if value.ndim > 1}
-    return part | {"row": part["row"] - min(rows)}
+    return part | {"row": part["row"] - rows.start}
 
 
-@pytest.fixture(scope="module")
-def together(tmp_path_factory, bert_folder):
-    """What two processes are given, what each has found, and the losses of one process."""
-    folder = tmp_path_factory.mktemp("together")
-    encoder = str(folder / "encoder")
-    model = trainable().eval()
+@pytest.mark.slow
+def test_two_processes_train_as_one(tmp_path, bert_folder):
+    """In one test, since processes take long to start."""
+    encoder, model = str(tmp_path / "encoder"), trainable().eval()
     model.save(encoder, create_model_card=False)
+    start = {name: weight.clone() for name, weight in model.state_dict().items()}
     model.double()
-    losses, alone = {}, {}
-    for number, (texts, first, changed) in enumerate(LOSSES):
-        batch, options = features(model, texts), {"temperature": 0.5, **changed}
-        expected = trained(NarrativeTwinsLoss(model, **options)([batch]), model)
-        batches = [share(batch, first), share(batch, set(range(len(texts))) - first)]
+    cases, expected = [], []
+    for batch, first, changed in LOSSES:
+        inputs, options = features(model, batch), {"temperature": 0.5, **changed}
+        alone = trained(NarrativeTwinsLoss(model, **options)([inputs]), model)
+        shares = [share(inputs, range(first)), share(inputs, range(first, len(batch)))]
         for size in (None, 2):
-            settings = options | {"mini_batch_size": size}
-            losses[f"{number}, {size}"] = {
-                "model": encoder,
-                "batches": batches,
-                "settings": settings,
-            }
-            alone[f"{number}, {size}"] = expected
-    options = {"save_strategy": "steps", "per_device_train_batch_size": 2, "learning_rate": 1e-3}
-    runs = {
-        name: {**run, "model": encoder, "arguments": options | run["arguments"]}
-        for name, run in RUNS.items()
-    }
+            cases.append((shares, options | {"mini_batch_size": size}))
+            expected.append(alone)
     script = ["train_roc.py", "--smoke", "--use_cpu", "--encoder", bert_folder]
-    script += ["--output_dir", str(folder / "script"), "--gather_across_devices", "true"]
-    given = {"losses": losses, "runs": runs, "script": script}
-    torch.save(given, folder / "settings.pt")
-    return folder, given, run_two(folder), alone
+    script += ["--output_dir", str(tmp_path / "script"), "--gather_across_devices", "true"]
+    both = run_two(tmp_path, encoder, cases, RUNS, script)
 
-
-def test_loss_and_gradients_match_one_process(together):
-    """Although the processes have different numbers of rows, windows and mini-batches."""
-    _, _, both, alone = together
-    for name, expected in alone.items():
-        for found in both:
-            assert_same(found["losses"][name], expected, 1e-5)
-
-
-def test_runs_in_two_processes(together):
-    """Runs and the same runs resumed: both processes have equally many batches, no rows in common,
-    and the same weights."""
-    _, given, both, _ = together
-    start = trainable().state_dict()
-    for name, run in given["runs"].items():
-        first, second = (found["runs"][name] for found in both)
-        skipped = run["arguments"]["save_steps"]
-        for found in (first, second):
-            whole, resumed = found["batches"]
-            assert len(whole) > skipped and resumed == whole[skipped:], name
-        assert all(a != b for a, b in zip(first["batches"][0], second["batches"][0], strict=True))
-        weights = first["weights"]
-        assert all(torch.equal(weights[key], second["weights"][key]) for key in weights)
-        assert any(not torch.equal(weights[key], start[key]) for key in weights)
-
-
-def test_a_script_in_two_processes(together):
-    folder, _, (first, second), _ = together
-    assert "on 2 processes (cpu)" in first["printed"]
-    assert "2.00 epochs" in first["printed"], "each process has half of the rows"
-    assert not second["printed"], "only one process prints"
-    assert "eval_loss" in json.loads((folder / "script" / "eval_results.json").read_text())
+    # Losses and gradients, although numbers of rows, windows and mini-batches differ.
+    for results in both:
+        for measured, alone in zip(results["losses"], expected, strict=True):
+            assert_same(measured, alone, 1e-5)
+    # Runs, and the same runs resumed: equally many batches, other rows, and the same weights.
+    for (_, options), *runs in zip(RUNS, *(results["runs"] for results in both), strict=True):
+        for (whole, resumed), skipped in ((run["batches"], options["save_steps"]) for run in runs):
+            assert len(whole) > skipped and resumed == whole[skipped:]
+        first, second = (run["batches"][0] for run in runs)
+        assert all(a != b for a, b in zip(first, second, strict=True))
+        weights, others = (run["weights"] for run in runs)
+        assert all(torch.equal(weights[name], others[name]) for name in weights)
+        assert any(not torch.equal(weights[name], start[name]) for name in weights)
+    # A script prints once, for both: each has half of the rows.
+    first, second = (results["printed"] for results in both)
+    assert "on 2 processes (cpu)" in first and "2.00 epochs" in first and not second
+    assert "eval_loss" in json.loads((tmp_path / "script" / "eval_results.json").read_text())
