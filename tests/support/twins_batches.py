@@ -18,11 +18,10 @@ from support.models import trainable
 COLUMNS = ("story", "twin", "negative", "negative_twin")
 
 
-def text(*sentences: str, at: str = "") -> tuple[list[str], list[int]]:
+def text(*sentences: str, at: str = "00") -> tuple[list[str], list[int]]:
     """Sentences, and the window of each: a digit, or x for none; by default all are in one."""
-    return list(sentences), [-1 if window == "x" else int(window) for window in at or "0" * 9][
-        : len(sentences)
-    ]
+    windows = [-1 if window == "x" else int(window) for window in at]
+    return list(sentences), windows[: len(sentences)]
 
 
 def texts(*values) -> dict:

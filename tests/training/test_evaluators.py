@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from narrative_twins import StoryEncoder, score_stories
-from narrative_twins.evaluation.agreement import agreement_with_votes
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.losses import flat_text
 
 from support.models import trainable
-from support.naive_metrics import naive_points, naive_votes, values
+from support.naive_metrics import naive_points, naive_votes
 from support.oracle import Oracle, cosine
+from support.twins_batches import texts
 
 VOTES = [
     {"story": ["Nadia found a map.", "He laughed.", "They walked.", "No."], "counts": [0, 3, 1, 0]},
@@ -34,17 +33,23 @@ one sentence has no AUC."""
 
 
 @pytest.mark.parametrize(
-    ("name", "best"), [("", "summarization_spearman"), ("dev", "dev_summarization_spearman")]
+    ("options", "best"),
+    [
+        ({"name": "dev"}, "dev_summarization_spearman"),
+        ({"operations": "deletion"}, "deletion_spearman"),
+    ],
 )
-def test_votes(name, best):
+def test_votes(options, best):
     model = trainable().train()
-    evaluator = SalienceEvaluator(VOTES, name=name)
+    evaluator = SalienceEvaluator(VOTES, **options)
     metrics = evaluator(model)
     assert model.training and model[0].auto_model.training, "the mode is unchanged"
     oracle = Oracle(model.eval()[0].auto_model, model.tokenizer)
     scored = [oracle.score(row["story"], [(0, len(row["story"]))]) for row in VOTES]
     naive = naive_votes(scored, [row.get("counts") or row["labels"] for row in VOTES])
-    expected = {best.replace("summarization_spearman", key): value for key, value in naive.items()}
+    measured = "" if "name" in options else "deletion"
+    prefix = "dev_" if "name" in options else ""
+    expected = {prefix + key: value for key, value in naive.items() if key.startswith(measured)}
     assert metrics == pytest.approx(expected, nan_ok=True, abs=1e-6)
     assert evaluator.primary_metric == best
 
@@ -63,18 +68,6 @@ def test_turning_points(nested):
     expected = naive_points(scored, spans, [points for *_, points in FILMS])
     assert evaluator(model) == pytest.approx(expected, nan_ok=True, abs=1e-6)
     assert evaluator.primary_metric == "summarization_auc"
-
-
-def test_operations_and_context():
-    model = trainable()
-    evaluator = SalienceEvaluator(VOTES, operations="deletion", context_tokens=12)
-    encoder = StoryEncoder.from_sentence_transformer(model, context_tokens=12)
-    stories = [row["story"] for row in VOTES]
-    results = score_stories(stories, encoder, operations="deletion", on_truncation="ignore")
-    labels = [row.get("counts") or row["labels"] for row in VOTES]
-    expected = values(agreement_with_votes(results, labels))
-    assert evaluator(model) == pytest.approx(expected, nan_ok=True)
-    assert evaluator.primary_metric == "deletion_spearman"
 
 
 LABELS, POINTS = {"story": ["Why?"], "labels": [1.0]}, {"story": ["Why?"], "turning_points": [0]}
@@ -104,23 +97,23 @@ def test_rows_without_labels_are_refused(kind, rows, problem):
 
 
 SHORT = [
-    {"story": ["Nadia ran.", "It rained."], "twin": ["She ran in it."], "negative": ["A letter."]},
-    {"story": ["Silver coins."], "twin": ["Why?"], "negative": ["Silver coins."]},
-    {"story": ["I was there."], "twin": ["I was there."], "negative": ["He laughed."]},
-    {"story": ["I was there."], "twin": ["He was."], "negative": None},
+    texts(["Nadia ran.", "It rained."], ["She ran in it."], ["A letter."]),
+    texts(["Silver coins."], ["Why?"], ["Silver coins."]),
+    texts(["I was there."], ["I was there."], ["He laughed."]),
+    texts(["I was there."], ["He was."], None),
 ]
 LONG = [
-    {
-        "story": [["Nadia ran."], ["It rained.", "A flood."], ["Why?"]],
-        "twin": ["Rain fell.", "She ran.", "I was there.", "But why?"],
-        "twin_windows": [[1], [0], [], [2]],
-        "negative": [["A toy."], ["The mill burned down."], ["Silver coins."]],
-    },
-    {
-        "story": [["At dawn."], ["They walked."], ["A map."]],
-        "twin": [["At night."], ["They ran."], ["A letter."]],
-        "negative": [["At dawn."], ["He laughed."], ["A map."]],
-    },
+    texts(
+        [["Nadia ran."], ["It rained.", "A flood."], ["Why?"]],
+        ["Rain fell.", "She ran.", "I was there.", "But why?"],
+        [["A toy."], ["The mill burned down."], ["Silver coins."]],
+    )
+    | {"twin_windows": [[1], [0], [], [2]]},
+    texts(
+        [["At dawn."], ["They walked."], ["A map."]],
+        [["At night."], ["They ran."], ["A letter."]],
+        [["At dawn."], ["He laughed."], ["A map."]],
+    ),
 ]
 
 
@@ -131,12 +124,12 @@ def test_twins_and_distractors(rows, batch_size):
     assert model.training and torch.is_grad_enabled()
     oracle, nearer = Oracle(model.eval()[0].auto_model, model.tokenizer), []
     for row in (row for row in rows if row["negative"] is not None):
-        texts = [flat_text(row[side]) for side in ("story", "twin", "negative")]
+        sides = [flat_text(row[side]) for side in ("story", "twin", "negative")]
         if "twin_windows" in row:
-            texts[1] = row["twin"], [at[0] if at else -1 for at in row["twin_windows"]]
-        count = max(texts[0][1]) + 1
+            sides[1] = row["twin"], [at[0] if at else -1 for at in row["twin_windows"]]
+        count = max(sides[0][1]) + 1
         for window in range(count) if count > 1 else [None]:
-            story, twin, distractor = (oracle.embed(*text, window) for text in texts)
+            story, twin, distractor = (oracle.embed(*text, window) for text in sides)
             nearer.append(int(cosine(story, twin) > cosine(story, distractor)))
     assert metrics == {"twins_accuracy": pytest.approx(sum(nearer) / len(nearer))}
 
@@ -146,7 +139,7 @@ def test_twins_are_compared_at_the_context_of_training():
     another ending."""
     ending = ["The mill burned down.", "They told no one."] * 12
     stories = ["Nadia ran.", *ending], ["Ada ran.", *ending], ["Nadia ran.", *["Why?"] * 24]
-    rows = [dict(zip(("story", "twin", "negative"), stories, strict=True))]
+    rows = [texts(*stories)]
     model = trainable()
     assert TwinsEvaluator(rows)(model) == {"accuracy": 1.0}
     assert TwinsEvaluator(rows, context_tokens=5)(model) == {"accuracy": 0.0}

@@ -10,6 +10,7 @@ from sentence_transformers import SentenceTransformerTrainer, SentenceTransforme
 from sentence_transformers.sentence_transformer import losses
 
 from narrative_twins import NarrativeTwinsLoss, SalienceLoss, StoryEncoder
+from narrative_twins.training.losses import count_windows
 
 from support.models import SENTENCES, trainable
 from support.twins_batches import (
@@ -79,32 +80,20 @@ def test_runs_as_in_the_trainer_of_sentence_transformers(kind, rows, flags, tmp_
     assert kind.__name__ in (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
 
 
-class Truncated(torch.nn.Module):
-    """A model with vectors and states of fewer dimensions."""
-
-    def __init__(self, model, size):
-        super().__init__()
-        self.model, self.size = model, size
-
-    def __iter__(self):
-        return iter(self.model)
-
-    def forward(self, features):
-        output = self.model(features).items()
-        return {name: value[..., : self.size] for name, value in output if "embedding" in name}
-
-
 @pytest.mark.parametrize(("texts", "size"), [(STORIES, None), (WINDOWS, 2)])
 def test_matryoshka_loss_truncates_the_windows(texts, size, tmp_path):
     model, weights = model_of(), {32: 1.0, 8: 0.5, 3: 2.0}
-    batch = features(model, texts)
-    expected = sum(
-        weight * NarrativeTwinsLoss(Truncated(model, dimensions))([batch])
-        for dimensions, weight in weights.items()
-    )
+    batch, plain = features(model, texts), NarrativeTwinsLoss(model)
+
+    def of_truncated(texts, layout):
+        vectors = plain.embed(texts, count_windows(texts))
+        parts = ((weight, vectors[..., :size]) for size, weight in weights.items())
+        return sum(weight * plain.loss_of_vectors(part, layout) for weight, part in parts)
+
+    plain.loss_of_texts = of_truncated
+    expected = trained(plain([batch]), model)
     inner = NarrativeTwinsLoss(model, mini_batch_size=size)
     loss = losses.MatryoshkaLoss(model, inner, list(weights), list(weights.values()))
-    expected = trained(expected, model)
     assert_same(trained(loss([batch], None), model), expected, 1e-5)
     trainer_of(tmp_path, Dataset.from_list(TWINS), model, loss=loss, max_steps=1).train()
 
