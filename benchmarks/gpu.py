@@ -1,7 +1,6 @@
 """Check and time this package on a GPU, at most eight minutes on an H100, and write a table:
 
-    python benchmarks/gpu.py [--out gpu.md] [--device cuda] [--parts parity batches memory timing
-        training processes corpus limit]
+    python benchmarks/gpu.py [--out gpu.md] [--parts parity batches memory timing training ...]
 
 Reference scores are those of the CPU in float32. A part that fails, or for which no time is left,
 is a row that says so, and the exit code is 1.
@@ -27,12 +26,8 @@ from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.writing import atomic_write
 
 DTYPES = ("float32", "bfloat16", "float16", "auto")
-TRAINING = Path(__file__).parents[1] / "examples" / "train_roc.py"
-
-
-def load(options, device, dtype, model=None, **more):
-    folder = speed.model_folder(model or options.model)
-    return StoryEncoder.from_pretrained(folder, device=device, dtype=dtype, **more)
+PARTS = ("parity", "batches", "memory", "timing", "training", "processes", "corpus", "limit")
+NUMBERS = {"stories": 100, "synopses": 5, "corpus": 100_000, "seconds": 480}
 
 
 def scores(encoder, stories, **options):
@@ -41,163 +36,145 @@ def scores(encoder, stories, **options):
 
 
 def difference(first, second):
-    return max(np.abs(a - b).max() for a, b in zip(first, second, strict=True))
+    return f"{max(np.abs(a - b).max() for a, b in zip(first, second, strict=True)):.1e} at most"
 
 
-def seconds_of(run, cuda):
-    start = time.perf_counter()
-    run()
-    if cuda:
-        torch.cuda.synchronize()
-    return time.perf_counter() - start
+class Checks:
+    """Each part is a method that yields rows: what is checked, and the result."""
 
+    def __init__(self, options):
+        self.options, self.device, self.cuda = options, options.device, options.device != "cpu"
+        self.stories = speed.load_stories("stories", options.stories)
 
-def parity(options, stories, cuda):
-    rows = load_window_twins(split=f"train[:{options.synopses}]")["story"]
-    flat = [[sentence for window in row for sentence in window] for row in rows]
-    texts = [*stories, *(Story.parse({"sentences": sentences}, 5) for sentences in flat)]
-    expected = scores(load(options, "cpu", "float32"), texts)
-    for dtype in DTYPES:
-        for attention in ("packed", "padded"):
-            encoder = load(options, options.device, dtype, attention=attention)
-            got = scores(encoder, texts)
-            same = np.mean([(a.argmax(1) == b.argmax(1)).mean() for a, b in zip(got, expected)])  # noqa: B905
-            name = f"parity: {dtype}, {attention} ({encoder.passes._packing or 'SDPA'})"
-            yield (
-                name,
-                f"{difference(got, expected):.1e} at most, {same:.1%} the same sentences first",
-            )
+    def encoder(self, dtype, model=None, device=None, **more):
+        folder, device = speed.model_folder(model or self.options.model), device or self.device
+        return StoryEncoder.from_pretrained(folder, device=device, dtype=dtype, **more)
 
-
-def batches(options, stories, cuda):
-    for dtype in DTYPES:
-        encoder, some = load(options, options.device, dtype), stories[:20]
-        alone = [scores(encoder, [story])[0] for story in some]
-        yield (
-            f"alone or with others: {dtype}",
-            f"{difference(scores(encoder, some), alone):.1e} at most",
-        )
-
-
-def memory(options, stories, cuda):
-    for limit in (8_192, 65_536) if cuda else ():
-        encoder, peaks = load(options, options.device, "auto", batch_tokens=limit), []
-        for count in (len(stories) // 4, len(stories)):
-            torch.cuda.reset_peak_memory_stats()
-            scores(encoder, stories[:count], batch_size=count)
-            peaks.append(f"{torch.cuda.max_memory_allocated() / 2**20:,.0f} MiB")
-        yield f"peak memory, batch_tokens={limit:,}", ", with 4 times the stories ".join(peaks)
-
-
-def timing(options, stories, cuda):
-    for model in (options.model, options.large):
-        for dtype in ("float32", "auto"):
-            encoder = load(options, options.device, dtype, model)
-            size = sum(weight.numel() for weight in encoder.model.parameters()) / 1e6
-            for name, form in (("exact", {}), ("one pass", {"approximate": "one-pass"})):
-                rows = contenders.unique_rows(encoder, stories, **form)
-                ways = (
-                    contenders.engine(encoder, stories, **form),
-                    contenders.floor(encoder, rows, True),
-                )
-                rounds = [[seconds_of(run, cuda) for run in ways] for _ in range(6)][1:]
-                engine, floor = map(median, zip(*rounds, strict=True))
-                result = f"{engine:.3f} s; bare passes {floor:.3f} s, {floor / engine:.2f} of it"
-                yield f"{name}, {dtype}, {model} ({size:.0f}M), {len(stories)} stories", result
-
-
-def training(options, stories, cuda):
-    for size in (None, 8):
-        folder = speed.model_folder(options.model)
-        model = trainable_encoder(folder).to(options.device).eval()
-        loss = NarrativeTwinsLoss(model, mini_batch_size=size)
-        collate = loss.collator(StoryEncoder.from_sentence_transformer(model).tokenizer)
-        batch = collate(list(load_story_twins(split="train[:32]"))).items()
-        texts = {name.removeprefix("texts_"): values.to(options.device) for name, values in batch}
-        for _ in range(2):
-            model.zero_grad()
-            start = time.perf_counter()
-            with torch.autocast("cuda" if cuda else "cpu", torch.bfloat16):
-                value = loss([texts])
-            value.backward()
-            seconds = time.perf_counter() - start + seconds_of(lambda: None, cuda)
-        norm = sum(w.grad.norm() ** 2 for w in model.parameters() if w.grad is not None) ** 0.5
-        name = f"step of 32 stories, bf16, {'gradient caching' if size else 'no caching'}"
-        yield name, f"{seconds:.2f} s, loss {value:.4f}, gradient {norm:.4f}"
-
-
-def processes(options, stories, cuda):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command += [TRAINING, "--smoke", "--ddp_backend=gloo", "--gather_across_devices=true"]
-    command += ["--bf16=true"] if cuda else ["--use_cpu"]
-    with TemporaryDirectory() as out:
-        command += ["--encoder", speed.model_folder(options.model), "--output_dir", out]
+    def seconds(self, run):
         start = time.perf_counter()
-        subprocess.run(command, check=True)
-    yield "training by two processes on one card (gloo)", f"{time.perf_counter() - start:.0f} s"
+        run()
+        if self.cuda:
+            torch.cuda.synchronize()
+        return time.perf_counter() - start
 
+    def parity(self):
+        rows = load_window_twins(split=f"train[:{self.options.synopses}]")["story"]
+        flat = [[sentence for window in row for sentence in window] for row in rows]
+        texts = [*self.stories, *(Story.parse({"sentences": row}, 5) for row in flat)]
+        expected = scores(self.encoder("float32", device="cpu"), texts)
+        for dtype in DTYPES:
+            for attention in ("packed", "padded"):
+                encoder = self.encoder(dtype, attention=attention)
+                name = f"{dtype}, {attention} ({encoder.passes._packing or 'SDPA'})"
+                yield f"parity: {name}", difference(scores(encoder, texts), expected)
 
-def corpus(options, stories, cuda):
-    texts = (stories[n % len(stories)].sentences for n in range(options.corpus))
-    rows = ({"sentences": [f"It was day {n}.", *text]} for n, text in enumerate(texts))
-    scorer = StoryScorer(load(options, options.device, "auto"))
-    with TemporaryDirectory() as out:
-        seconds = seconds_of(lambda: score_corpus([("stories", rows)], out, scorer), cuda)
-    yield f"corpus of {options.corpus:,} stories, one pass", f"{seconds:.1f} s"
+    def batches(self):
+        for dtype in DTYPES:
+            encoder, some = self.encoder(dtype), self.stories[:20]
+            alone = [scores(encoder, [story])[0] for story in some]
+            yield f"alone or with others: {dtype}", difference(scores(encoder, some), alone)
 
+    def memory(self):
+        for limit in (8_192, 65_536) if self.cuda else ():
+            encoder, peaks = self.encoder("auto", batch_tokens=limit), []
+            for count in (len(self.stories) // 4, len(self.stories)):
+                torch.cuda.reset_peak_memory_stats()
+                scores(encoder, self.stories[:count], batch_size=count)
+                peaks.append(f"{torch.cuda.max_memory_allocated() / 2**20:,.0f} MiB")
+            yield f"peak, batch_tokens={limit:,}", ", with 4 times the stories ".join(peaks)
 
-def limit(options, stories, cuda):
-    encoder = load(options, options.device, "float32", batch_tokens=10**9)
-    if cuda:
-        torch.cuda.empty_cache()
-        torch.cuda.set_per_process_memory_fraction(0.01)
-        try:
-            scores(encoder, stories, batch_size=len(stories))
-            yield "out of memory", "1% of the memory was enough"
-        except MemoryError as error:
-            yield "out of memory", str(error).partition(" (")[0]
-        finally:
-            torch.cuda.set_per_process_memory_fraction(1.0)
+    def timing(self):
+        for model in (self.options.model, self.options.large):
+            for dtype, form in ((d, f) for d in ("float32", "auto") for f in (None, "one-pass")):
+                encoder, stories = self.encoder(dtype, model), self.stories
+                size = sum(weight.numel() for weight in encoder.model.parameters()) / 1e6
+                rows = contenders.unique_rows(encoder, stories, approximate=form)
+                engine = contenders.engine(encoder, stories, approximate=form)
+                floor = contenders.floor(encoder, rows, True)
+                rounds = [[self.seconds(engine), self.seconds(floor)] for _ in range(6)][1:]
+                whole, bare = map(median, zip(*rounds, strict=True))
+                result = f"{whole:.3f} s; bare passes {bare:.3f} s, {bare / whole:.2f} of it"
+                yield f"{form or 'exact'}, {dtype}, {model} ({size:.0f}M)", result
 
+    def training(self):
+        for size in (None, 8):
+            model = trainable_encoder(speed.model_folder(self.options.model)).to(self.device).eval()
+            loss = NarrativeTwinsLoss(model, mini_batch_size=size)
+            collate = loss.collator(StoryEncoder.from_sentence_transformer(model).tokenizer)
+            batch = collate(list(load_story_twins(split="train[:32]"))).items()
+            texts = {name.removeprefix("texts_"): each.to(self.device) for name, each in batch}
+            values = []
 
-PARTS = {
-    part.__name__: part
-    for part in (parity, batches, memory, timing, training, processes, corpus, limit)
-}
+            def step(model=model, loss=loss, texts=texts, values=values):
+                model.zero_grad()
+                with torch.autocast("cuda" if self.cuda else "cpu", torch.bfloat16):
+                    values.append(loss([texts]))
+                values[-1].backward()
+
+            seconds = [self.seconds(step) for _ in range(2)][1]
+            norm = sum(w.grad.norm() ** 2 for w in model.parameters() if w.grad is not None) ** 0.5
+            name = f"step of 32 stories, bf16, {'gradient caching' if size else 'no caching'}"
+            yield name, f"{seconds:.2f} s, loss {values[-1]:.4f}, gradient {norm:.4f}"
+
+    def processes(self):
+        script = Path(__file__).parents[1] / "examples" / "train_roc.py"
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        command += ["--nproc-per-node=2", script, "--smoke", "--ddp_backend=gloo"]
+        command += ["--gather_across_devices=true", "--bf16=true" if self.cuda else "--use_cpu"]
+        with TemporaryDirectory() as out:
+            command += ["--encoder", speed.model_folder(self.options.model), "--output_dir", out]
+            seconds = self.seconds(lambda: subprocess.run(command, check=True))
+        yield "training by two processes on one card (gloo)", f"{seconds:.0f} s"
+
+    def corpus(self):
+        count = self.options.corpus
+        texts = (self.stories[n % len(self.stories)].sentences for n in range(count))
+        rows = ({"sentences": [f"It was day {n}.", *text]} for n, text in enumerate(texts))
+        scorer = StoryScorer(self.encoder("auto"))
+        with TemporaryDirectory() as out:
+            seconds = self.seconds(lambda: score_corpus([("stories", rows)], out, scorer))
+        yield f"corpus of {count:,} stories, one pass", f"{seconds:.1f} s"
+
+    def limit(self):
+        if self.cuda:
+            encoder = self.encoder("float32", batch_tokens=10**9)
+            torch.cuda.empty_cache()
+            torch.cuda.set_per_process_memory_fraction(0.01)
+            try:
+                scores(encoder, self.stories, batch_size=len(self.stories))
+                yield "out of memory", "1% of the memory was enough"
+            except MemoryError as error:
+                yield "out of memory", str(error).partition(" (")[0]
+            finally:
+                torch.cuda.set_per_process_memory_fraction(1.0)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--model", default="minilm")
-    parser.add_argument("--large", default="modernbert-150m")
-    for name, default in {"stories": 100, "synopses": 5, "corpus": 100_000, "seconds": 480}.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
-    parser.add_argument("--out", type=Path, default=Path("gpu.md"))
+    texts = {"device": "cuda", "model": "minilm", "large": "modernbert-150m", "out": "gpu.md"}
+    for name, default in (texts | NUMBERS).items():
+        parser.add_argument(f"--{name}", type=type(default), default=default)
+    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
     options = parser.parse_args()
-    start, cuda = time.perf_counter(), options.device != "cpu"
+    start, checks, code = time.perf_counter(), Checks(options), 0
     facts = speed.machine(options.device)
-    if cuda:
+    if checks.cuda:
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
         facts["driver"] = subprocess.check_output(query, encoding="utf-8").strip()
     lines = [", ".join(f"{name} {value}" for name, value in facts.items()) + ":", ""]
     lines += ["| check | result |", "|---|---|"]
-    stories, has_failed = speed.load_stories("stories", options.stories), False
     for part in options.parts:
         try:
             if time.perf_counter() - start > options.seconds:
                 raise TimeoutError("no time was left")
-            lines += [
-                f"| {name} | {result} |" for name, result in PARTS[part](options, stories, cuda)
-            ]
+            lines += [f"| {name} | {result} |" for name, result in getattr(checks, part)()]
         except Exception as error:  # the other parts are still of use
             lines.append(f"| {part} | failed: {type(error).__name__}: {error} |".replace("\n", " "))
-            has_failed = True
+            code = 1
         with atomic_write(options.out) as out:
             out.write("\n".join(lines) + "\n")
     print("\n".join(lines))
-    sys.exit(has_failed)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

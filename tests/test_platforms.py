@@ -15,13 +15,14 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from narrative_twins import Story, score_stories
+from narrative_twins import Story, StoryEncoder, score_stories
 from narrative_twins.books import book_table
-from narrative_twins.data import load_story_twins
+from narrative_twins.data import load_story_salience, load_story_twins
 from narrative_twins.evaluation.labelled import load_labelled
 from narrative_twins.prompting.templates import read_templates
 from narrative_twins.stories.reading import read_stories
 from narrative_twins.training.losses import NarrativeTwinsLoss
+from narrative_twins.training.salience_loss import SalienceLoss
 
 from support.models import SENTENCES, small, trainable
 from support.processes import COMMAND, LIMIT, run_command, run_python, started, wait_until
@@ -249,5 +250,17 @@ def test_training_makes_no_float64(size):
     batch = features(model, STORIES)
     with NoFloat64():
         value = loss([batch])
+        value.backward()
+    assert value.dtype == torch.float32
+
+
+@pytest.mark.parametrize("approximate", [None, "one-pass"])
+def test_training_on_votes_makes_no_float64(approximate):
+    model = trainable()
+    loss = SalienceLoss(model, approximate=approximate)
+    tokenizer = StoryEncoder.from_sentence_transformer(model).tokenizer
+    batch = loss.collator(tokenizer)(list(load_story_salience(split="train[:2]"))).items()
+    with NoFloat64():
+        value = loss([{name.removeprefix("texts_"): values for name, values in batch}])
         value.backward()
     assert value.dtype == torch.float32

@@ -73,6 +73,8 @@ def run_python(*command: object, **options: Any) -> str:
 def run_in_copy(work: Callable[[], object]) -> int:
     """Run a short function in a copy of this process, and wait for it. Returns its exit code: 1 if
     it raised."""
+    if not hasattr(os, "fork"):
+        pytest.skip("Windows makes no copies of processes")
     child = os.fork()
     if not child:
         try:
