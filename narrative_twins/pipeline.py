@@ -44,7 +44,7 @@ _INSTEAD = {
 
 
 class CountedResults(Iterator[Result]):
-    """An iterator over the results of a known number of stories, such as those of a data set: it
+    """An iterator over the results of a known number of stories, such as a data set: it
     has a length, and each loop begins at the first story, as with the iterators of other
     pipelines."""
 
@@ -69,7 +69,7 @@ class SaliencePipeline(Pipeline):
     addition to the options of all pipelines (`model`, `device`, `dtype`, `revision`, `token`,
     `local_files_only`, `model_kwargs` for `from_pretrained`, ...) it has:
 
-    - those of scoring, such as `operations`, `windows` and `batch_size`, here or in a call: see
+    - options of scoring, such as `operations`, `windows` and `batch_size`, here or in a call: see
       `ScoringOptions`;
     - `pooling`, `context_tokens`, `batch_tokens`, `attention` (not in a call): see `StoryEncoder`.
 

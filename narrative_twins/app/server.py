@@ -64,8 +64,8 @@ def serve(
 
 
 def application(page: Any, hosts: Collection[str] = ()) -> Any:
-    """A page as an ASGI application that answers only under the names `hosts` and those of this
-    machine."""
+    """A page as an ASGI application that answers only under the names `hosts` and the names of
+    this machine."""
     # Otherwise gradio reports errors to its developers, and checks for updates.
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     import gradio as gr

@@ -103,7 +103,7 @@ def _pagerank(weights: NDArray[np.float64], damping: float) -> NDArray[np.float6
 
 
 def cosine_matrix(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Cosine similarities of all pairs of vectors, shape (n, n); those of a zero vector are 0."""
+    """Cosine similarities of all pairs of vectors, shape (n, n); 0 for a zero vector."""
     rows = np.asarray(vectors, np.float64)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     unit = rows / np.where(norms == 0, 1.0, norms)

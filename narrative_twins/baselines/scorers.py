@@ -119,7 +119,7 @@ class EmbeddingBaseline(Baseline):
     """A baseline that compares embeddings of texts, each read alone.
 
     Args:
-        encoder: see `TextEncoder`; default that of `baseline_scores`, or else the default encoder.
+        encoder: see `TextEncoder`; default the argument of `baseline_scores`, or the default one.
     """
 
     def __init__(self, encoder: TextEncoder = None) -> None:
@@ -225,7 +225,7 @@ class Random(Baseline):
     same scores on every machine, whatever the other stories.
 
     Args:
-        seed: an integer; default that of `baseline_scores`, or else 0.
+        seed: an integer; default the argument of `baseline_scores`, or else 0.
     """
 
     name = "random"

@@ -43,7 +43,7 @@ class LazyGroup(click.Group):
 
     Args:
         lazy: the commands, each with its module and its line in `--help`.
-        settings: those of `click.Group`.
+        settings: of `click.Group`.
     """
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:

@@ -118,7 +118,7 @@ class Group:
     options: list[click.Parameter]
 
     def value(self, values: dict[str, Any]) -> Any:
-        """The argument, of the values of all options, from which those of the group are taken."""
+        """The argument, of the values of the group's options among all options."""
         with usage_errors():
             names = {str(one.name) for one in self.options}
             return self.make(**{name: values.pop(name) for name in names})
@@ -186,7 +186,7 @@ class Command(click.Command):
     """A command whose `--help` lists options under headings."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under the headings of their groups, those of the command first."""
+        """Write the options under the headings of their groups, the command's first."""
         sections: dict[str, list[tuple[str, str]]] = {"Options": []}
         for param in self.get_params(ctx):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):

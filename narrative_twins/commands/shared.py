@@ -73,7 +73,7 @@ class EncoderOptions:
         revision (NAME): Branch, tag or commit of an encoder on the Hub.
         device (NAME): Device, such as cpu or cuda:0 (default: an accelerator, if any).
         dtype (NAME): Precision, such as float32 (default: the fastest that keeps ranks).
-        pooling (NAME): mean or first (default: that of the checkpoint, or mean).
+        pooling (NAME): mean or first (default: as the checkpoint says, or mean).
         context_tokens (N): Tokens that are read at once (default: the encoder's maximum).
         batch_tokens (N): Tokens in a forward pass (default: by the device).
         attention (NAME): auto, packed or padded (default: auto).
@@ -151,7 +151,7 @@ class RequestOptions:
 def scoring_options(*names: str, **defaults: Any) -> Group:
     """The options of scoring of these names, as arguments of `ScoringOptions`, which are checked;
     without names all but those that commands set themselves: bad stories are reported, and progress
-    is shown in terminals. `defaults` are those of this command that differ."""
+    is shown in terminals. `defaults` are where this command differs."""
     options: list[click.Parameter] = []
     for name in names or [name for name in SCORING_OPTIONS if name not in ("on_error", "progress")]:
         info = SCORING_OPTIONS[name]

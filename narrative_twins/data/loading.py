@@ -390,7 +390,7 @@ def load_roc_stories(
     """Load training stories from the tables of ROCStories, without the stories that have human
     labels.
 
-    The columns are those of `load_story_salience`, without labels in the split `train`. It has all
+    The columns are as of `load_story_salience`, without labels in the split `train`. It has all
     stories of the tables except `exclude`, by id and by text, which are the other splits, and
     those whose id is repeated. How many are left out is logged when the data set is prepared.
 

@@ -56,7 +56,7 @@ _NOTES = (
     " stories, p ≥ 0.05).",
 )
 _SEVERAL_RUNS = (
-    "Of several runs: mean ± standard deviation; intervals and tests are those of the median run."
+    "Of several runs: mean ± standard deviation; intervals and tests are of the median run."
 )
 _GIVEN = (
     "Given position and length: Spearman with what position and number of words explain taken out"

@@ -140,7 +140,7 @@ def load_labelled(
         second: labels of the same stories, or some of them, by a second group of annotators: the
             same kind of source. Stories are matched by their sentences, or by their ids if the
             source has labels only, without sentences.
-        name: of the data; default that of the file, folder or Hub data set.
+        name: of the data; default the name of the file, folder or Hub data set.
         cleaning: of TRIPOD's table, see `load_turning_points`.
 
     Raises:

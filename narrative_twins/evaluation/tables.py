@@ -32,7 +32,7 @@ class Table:
 
     Attributes:
         caption: what the table shows.
-        columns: the headings; the first is that of the names.
+        columns: the headings; the first is above the names.
         rows: a cell for each column; a row of a single cell is a heading of the rows below it.
         notes: sentences below the table.
         groups: headings above the columns, each with the number of columns that it is over;

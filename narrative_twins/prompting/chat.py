@@ -235,7 +235,7 @@ class Chat:
                 raise
 
         results: list[Result | Rejected] = []
-        # Its threads don't keep the process from ending, unlike those of a ThreadPoolExecutor.
+        # Its threads don't keep the process from ending, as a ThreadPoolExecutor's do.
         pool = ThreadPool(self.server.concurrency)
         try:
             with tqdm(total=len(jobs), disable=not progress, unit="story", file=sys.stderr) as bar:

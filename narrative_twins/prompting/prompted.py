@@ -54,7 +54,7 @@ def prompted_salience(
         progress: show a progress bar.
 
     Returns:
-        Results like those of `score_stories`, without `context_tokens`.
+        Results as of `score_stories`, without `context_tokens`.
 
     Raises:
         StoryError: a story is invalid, or got no scores.

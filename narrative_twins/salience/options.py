@@ -84,7 +84,7 @@ class ScoringOptions:
             in any case.
         processes: how many processes share the work, each with a copy of the encoder and its part
             of the threads, or on a GPU of its own if there are several; up to 2 * `processes` *
-            `batch_size` stories are held at once. Scores are those of one process up to rounding.
+            `batch_size` stories are held at once. Scores equal one process's up to rounding.
             As always with new processes, a script needs `if __name__ == "__main__":`.
         progress: whether to show a progress bar, or a function to call with the number of stories
             (of sentences of a book) done, a float, after each planned window and forward pass. An

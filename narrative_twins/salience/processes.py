@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
@@ -15,7 +14,8 @@ from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-_THREADS = "OMP_NUM_THREADS"
+import torch
+
 _worker: dict[str, Any] = {}
 """In a worker process: the pickled function that starts it, its number, and then the function."""
 
@@ -84,11 +84,8 @@ def _result(future: Future[Any]) -> Any:
 
 
 def _threads() -> int:
-    """How many threads this process uses: those of torch, unless the encoder runs without it."""
-    if "torch" in sys.modules:
-        return int(sys.modules["torch"].get_num_threads())
-    threads = os.environ.get(_THREADS, "")
-    return int(threads) if threads.isdecimal() else os.cpu_count() or 1
+    """How many threads torch uses in this process."""
+    return int(torch.get_num_threads())
 
 
 def _start_worker(start: bytes, numbers: Any, parent: Any, threads: int) -> None:
@@ -98,9 +95,8 @@ def _start_worker(start: bytes, numbers: Any, parent: Any, threads: int) -> None
     for name in {"SIGINT", "SIGBREAK"} & set(dir(signal)):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    os.environ[_THREADS] = str(threads)  # of libraries that are not imported yet
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(threads)
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # of libraries that are not imported yet
+    torch.set_num_threads(threads)
     _worker.update(start=start, number=numbers.get())
 
 

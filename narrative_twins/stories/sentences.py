@@ -118,8 +118,8 @@ def is_tag(speech: str, after: str, is_led: bool = False) -> bool:
     A clause with a capital letter is a tag only if the speech ends in a quotation mark after `!`,
     `?` or an ellipsis (without the quotation mark if a dash begins its line, `is_led`), and the
     clause has a name or "I", a verb of speech, and nothing after it that makes it a statement of
-    its own; any verb that is none of `_ACTIONS` in `speech.py` is one of speech if nothing follows it. So
-    `"Stop!"` + `The dog ran.` and `"Stop!"` + `Tom called the dog.` are two sentences.
+    its own; any verb that is none of `_ACTIONS` in `speech.py` is one of speech if nothing follows
+    it. So `"Stop!"` + `The dog ran.` and `"Stop!"` + `Tom called the dog.` are two sentences.
     """
     # A small letter continues the sentence; in Russian, Spanish or Polish after a dash: `— Кто
     # там?` + `— спросил он.`

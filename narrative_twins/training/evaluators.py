@@ -21,8 +21,8 @@ from narrative_twins.training.losses import DISTRACTOR, STORY, TWIN, TwinsCollat
 
 
 class StoryEvaluator(BaseEvaluator):
-    """Base class of the evaluators. Metrics have the prefix `name`, and those of texts are measured
-    with at most `context_tokens` tokens per text."""
+    """Base class of the evaluators. Metrics have the prefix `name`, and texts are read up to
+    `context_tokens` tokens."""
 
     greater_is_better = True
 

@@ -202,10 +202,10 @@ def _windowed_text(row: Mapping[str, Any], column: str, random: Random) -> Windo
 
 
 def checked_tokens(tokens: StoryTokenizer) -> StoryTokenizer:
-    """The tokenizer of a collator; a TypeError if it is another one, such as that of the model."""
+    """The tokenizer of a collator; a TypeError if it is another one, such as the model's."""
     if not isinstance(tokens, StoryTokenizer):
         raise TypeError(
-            f"tokens is {type(tokens).__name__}, but must be that of a StoryEncoder:"
+            f"tokens is {type(tokens).__name__}, but must be a StoryEncoder's:"
             " StoryEncoder.from_sentence_transformer(model).tokenizer"
         )
     return tokens
@@ -239,7 +239,7 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
     @abstractmethod
     def collator(self, tokens: StoryTokenizer, seed: int = 0) -> Any:
         """What makes batches for this loss of rows. `tokens` is the tokenizer of the encoder,
-        `StoryEncoder.tokenizer`, and `seed` that of random choices."""
+        `StoryEncoder.tokenizer`, and `seed` is for random choices."""
 
     @abstractmethod
     def check_row(self, row: Mapping[str, Any], where: str) -> None:
@@ -349,7 +349,7 @@ class _Group(NamedTuple):
 class NarrativeTwinsLoss(WindowLoss):
     """Symmetric InfoNCE on cosine similarities of window embeddings.
 
-    Let a be the windows of the stories of a batch and b those of their twins. For each window, the
+    Let a be the windows of the stories of a batch and b their twins' windows. For each window, the
     positive is the same window of the twin (or story); all other windows in a and b are negatives.
     Distractors that have a twin, in stories with one window, are pairs as well: a = [stories;
     distractors], b = [twins; distractor twins]. The windows of other distractors are negatives
@@ -357,7 +357,7 @@ class NarrativeTwinsLoss(WindowLoss):
     `MultipleNegativesRankingLoss` (directions query to document and query to query), with a and
     with b as queries.
 
-    Batches are those of `TwinsCollator`, which `collator` makes. `NarrativeTwinsTrainer` has this
+    Batches are made by `TwinsCollator`, which `collator` makes. `NarrativeTwinsTrainer` has this
     loss by default.
 
     Args:
@@ -373,7 +373,7 @@ class NarrativeTwinsLoss(WindowLoss):
             have a loss of their own, and are not negatives of stories; the result is the mean of
             the losses of stories and of distractors. Distractors without a twin are not used then.
             Only for stories with one window.
-        gather_across_devices: whether processes share negatives; the gradient is that of one
+        gather_across_devices: whether processes share negatives; the gradient is as of one
             process with all batches.
         mini_batch_size: see `WindowLoss`.
 

@@ -70,7 +70,7 @@ class JudgedWindow:
 class JudgedStoriesCollator:
     """Collates stories with judged sentences into a batch for `SalienceLoss`.
 
-    Rows are those of `load_story_salience`, `load_turning_points` or `load_window_twins`: `story`,
+    Rows are as of `load_story_salience`, `load_turning_points` or `load_window_twins`: `story`,
     perhaps in windows or with `windows`, and `counts`, `labels` or `turning_points`. Windows
     without a vote or of one sentence are left out, and windows whose texts exceed the context,
     unless they are scored in one pass. With `across_windows`, windows without a vote are left out
@@ -126,7 +126,7 @@ class JudgedStoriesCollator:
 def _vectors(
     plan: Plan, texts: _Texts
 ) -> tuple[dict[str, list[tuple[int, int]]], list[tuple[int, int, int, int]]]:
-    """The `vectors` and `parts` of a `JudgedWindow`; adds its texts to those of the batch."""
+    """The `vectors` and `parts` of a `JudgedWindow`; adds its texts to the batch's."""
     if plan.one_pass:
         return {}, [
             (index, int(chunk.pooled.sum()), *texts.add(chunk))
@@ -193,17 +193,17 @@ class SalienceLoss(WindowLoss):
     The scores of a window by an operation, divided by a temperature, become shares by softmax (a
     listwise loss, as ListNet of Cao et al., 2007, "Learning to Rank: From Pairwise Approach to
     Listwise Approach"). The loss is the mean over windows of the weighted mean over operations.
-    Scores are those of the operations themselves, on the texts that scoring would embed. A batch
+    Scores are the exact scores of the operations, on the texts that scoring would embed. A batch
     without a judged window has the loss 0.
 
-    With `approximate="one-pass"`, scores are those of the one-pass forms: a text is encoded once,
+    With `approximate="one-pass"`, scores are the one-pass forms: a text is encoded once,
     and one that exceeds the context in the parts in which it is scored. Other data sets of a run
     may train the exact forms, each with its own loss.
 
     With `across_windows`, all sentences of a story are compared with each other, each scored in its
     window, for rankings of whole stories that have several windows. The mean is then over stories.
 
-    Batches are those of `JudgedStoriesCollator`, which `collator` makes.
+    Batches are made by `JudgedStoriesCollator`, which `collator` makes.
 
     Args:
         model: the `SentenceTransformer` to train, a transformer and its pooling.

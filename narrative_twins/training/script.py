@@ -85,7 +85,7 @@ def parse_arguments(
 
     Args:
         training, script: the classes of the training arguments and of the script arguments.
-        defaults: defaults that differ from those of the classes.
+        defaults: defaults that differ from the classes' defaults.
         smoke: the settings of `--smoke`, for example `SMOKE`.
         description: for `--help`, its first paragraph.
         argv: the flags; default `sys.argv[1:]`.
@@ -107,7 +107,7 @@ def parse_arguments(
         parser.error(f"{flags.config}: unknown setting {unknown[0]!r} (--help lists all)")
     if flags.smoke or settings.get("smoke"):
         settings |= smoke
-    # As defaults, so that flags override them, and values are parsed as those of flags are.
+    # As defaults, so that flags override them, and values are parsed as flags are.
     parser.set_defaults(**settings)
     script_arguments, arguments = parser.parse_args_into_dataclasses(argv, look_for_args_file=False)
     return arguments, script_arguments

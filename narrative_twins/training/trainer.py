@@ -95,7 +95,7 @@ def trainable_encoder(
 
     Raises:
         OSError: the model can't be loaded, or its weights do not fit it.
-        ValueError: the pooling is unknown, or the tokenizer is that of another model.
+        ValueError: the pooling is unknown, or the tokenizer belongs to another model.
     """
     if name is None:
         name = loading.default_encoder()
@@ -126,13 +126,13 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     """A `SentenceTransformerTrainer` for story encoders on narrative twins and on votes.
 
     The loss, `NarrativeTwinsLoss` or another `WindowLoss`, has the collator of its batches and the
-    check of its rows. Rows are checked before training starts, those of a stream as they are read.
+    check of its rows. Rows are checked before training starts, rows of a stream as they are read.
     Loss and validation curves are written to `curves.json` and `curves.png` in the output folder.
     The model card shows no rows of the data.
 
     Args:
         model: the encoder, from `trainable_encoder`.
-        args: the arguments; default those of the paper.
+        args: the arguments; default the settings of the paper.
         train_dataset, eval_dataset: rows for the loss, as loaded by `narrative_twins.data`: for the
             default `story` and perhaps `twin`, `negative` and `negative_twin`; or several data sets
             in a dict, each batch with rows of one of them.
