@@ -588,7 +588,8 @@ class _Headings:
 
 def _is_title_page(paragraphs: Sequence[Block]) -> bool:
     words = [block.text for block in paragraphs]
-    if sum(map(len, words)) > _TITLE_PAGE or any(map(SENTENCE_END.search, words)):
+    is_quoted = any(word.startswith(("—", "–", "--")) for word in words)  # from whom
+    if is_quoted or sum(map(len, words)) > _TITLE_PAGE or any(map(SENTENCE_END.search, words)):
         return False
     long = _LONG_WORDS.findall(" ".join(words))
     capitals = sum(word[0].isupper() for word in long)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from narrative_twins.books.archive import Archive, elements, inner_path, shown_name
-from narrative_twins.books.blocks import Block, Book, book_of_blocks
+from narrative_twins.books.blocks import SENTENCE_END, Block, Book, book_of_blocks
 from narrative_twins.books.markup import (
     NAVIGATION,
     NOT_THE_STORY,
@@ -17,7 +17,6 @@ from narrative_twins.books.markup import (
 )
 from narrative_twins.stories.sentences import find_headings
 
-_NOTICE = 200  # characters that a paragraph under a heading of front matter has
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _NCX = "application/x-dtbncx+xml"
 _MEDIA = ("image/", "audio/", "video/", "font/", "text/css")  # types of files without text
@@ -69,11 +68,17 @@ def epub_book(data: bytes) -> Book:
     labels: dict[str, dict[str, list[tuple[str, int]]]] = {}
     for (name, fragment), text, level in entries:
         labels.setdefault(archive.name(name), {}).setdefault(fragment, []).append((text, level))
-    blocks: list[Block] = []
-    for name, reason in names.items():
+    documents: dict[str, list[Block]] = {}
+    for name in names:
         document = archive.try_to(archive.parsed, name, html_blocks, labels.get(name, {}), True)
-        parts = document.blocks if document else []
-        reason = reason or ("" if _has_chapters(parts) else left_out.get(name, ""))
+        documents[name] = document.blocks if document else []
+        if not names[name] and name in left_out and not _has_chapters(documents[name]):
+            names[name] = left_out[name]
+    if all(names.values()):  # the whole book would be its cover
+        names |= {name: "" for name in left_out if name in names}
+    blocks: list[Block] = []
+    for name, parts in documents.items():
+        reason = names[name]
         blocks += [
             block._replace(kind="left out", reason=block.reason or reason, place=name)
             if reason and block.kind in ("heading", "paragraph")
@@ -87,14 +92,13 @@ def epub_book(data: bytes) -> Book:
 
 def _has_chapters(blocks: Sequence[Block]) -> bool:
     """Whether a document has chapters, whatever its part of the book is called."""
-    shown = [block for block in blocks if block.kind in ("heading", "paragraph")]
-    text = "\n\n".join(" ".join(block.lines) for block in shown if not block.reason)
+    shown = [block for block in blocks if block.kind != "left out" and block.text]
     sections = [
         after
         for block, after in pairwise(shown)
-        if block.kind == "heading" and after.kind == "paragraph" and not after.reason
+        if block.kind == "heading" and SENTENCE_END.search(after.text) and not after.reason
     ]
-    return bool(find_headings(text)) or sum(len(block.text) > _NOTICE for block in sections) > 1
+    return bool(find_headings("\n\n".join(b.text for b in shown))) or len(sections) > 1
 
 
 def _navigation(

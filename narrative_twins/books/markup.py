@@ -84,7 +84,7 @@ _SPACES = re.compile(r"[ \t\n\r\f]+")
 _NOTE = re.compile(r"\s*[\[(]?(?:\d{1,4}|[*†‡§]{1,3})[\])]?\s*")
 # What is before a number in smaller type that is the mark of a note: not one as in "10 to the 2nd".
 _BEFORE_NOTE = re.compile(r"(?:[^\W\d_]{2}|[.,;:!?…\"'”’»)\]])\Z")
-_INITIAL = re.compile(r"([\"'“‘«]?(?![AIO])[^\W\d_]) (?=[^\W\d_])")
+_INITIAL = re.compile(r"\A([\"'“‘«]?(?![AIO])[^\W\d_]) (?=[^\W\d_])")
 _INITIAL_CLASS = re.compile(r"drop|initial|\bcaps?\b|first-?letter", re.IGNORECASE)
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 
