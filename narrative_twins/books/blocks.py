@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby, pairwise
 from typing import Any, Literal, NamedTuple
@@ -31,6 +31,7 @@ _APART = 100  # the level of a heading that does not belong to the next one
 LONGEST_LICENCE = 40_000
 """Characters; it has about half as many."""
 _FRONT = 10  # blocks in which Project Gutenberg names who made the file
+_LONGEST_NOTE = 2_000  # characters of a note of which only the mark is known
 _GAP = 4  # lines between entries of a table of contents that are none
 
 _FLAGS = re.IGNORECASE | re.MULTILINE
@@ -49,11 +50,13 @@ _BREAK = re.compile(r"[\s*#~•·⁂❦❧☙§–—_=+✻✽✦◆◇○●-]{
 _CONTENTS = re.compile(r"(?:(?:table of )?contents|(?:list of )?illustrations)[.:]?", re.IGNORECASE)
 _PAGE = re.compile(r"[\s.,…·_-](?:\d{1,4}|[ivxlc]{1,7})$")  # at the end of an entry
 _ASIDES = {
-    PICTURE: re.compile(r"\[Illustration.*\]", re.DOTALL | re.IGNORECASE),
-    NOTE: re.compile(
-        r"\[(?:(?:foot|end)note|transcriber[’']?s?[’']? note)\b.*\]", re.DOTALL | re.IGNORECASE
-    ),
-    LICENCE: re.compile(r"<<.*(?:electronic|gutenberg|copyright).*>>", re.DOTALL | re.IGNORECASE),
+    reason: re.compile(form, re.IGNORECASE)
+    for reason, form in {
+        PICTURE: r"\[Illustration[^\]]*\]",
+        NOTE: r"\[(?:(?:foot|end)note|transcriber[’']?s?[’']? note)\b"
+        r"(?:[^\[\]]|\[[^\[\]]*\])*\]",
+        LICENCE: r"<<[^<>]*(?:electronic|gutenberg|copyright)[^<>]*>>",
+    }.items()
 }
 _MARK = re.compile(r"\[(?:\d{1,3}|[A-Z*†])\]|\{\d{1,3}\}")
 _CREDIT = re.compile(
@@ -444,26 +447,17 @@ def _divided(text: str, blocks: Iterable[Block]) -> Iterator[Block]:
             return "break", start
         if start in headings:
             return "heading", start
-        return "paragraph", start * (_CONTENTS.fullmatch(line) is not None)
+        return "paragraph", start if _CONTENTS.fullmatch(line) else -1
 
     is_of_gutenberg, read = False, 0
     for block in blocks:
         parts = [block]
         is_of_gutenberg = is_of_gutenberg or block.reason == LICENCE
-        read += block.kind in ("heading", "paragraph")
         if block.kind == "paragraph" and not block.reason:
-            words, mark = "\n".join(block.lines), _MARK.match(block.lines[0])
-            reasons = [reason for reason, form in _ASIDES.items() if form.fullmatch(words)]
-            if mark and marks[mark[0]] > 1 and len(block.text) > len(mark[0]):
-                reasons.append(NOTE)
-            if is_of_gutenberg and read <= _FRONT and _CREDIT.match(words):
-                reasons.append(LICENCE)
-            if reasons:
-                parts = [block._replace(kind="left out", reason=reasons[0])]
-            else:
-                groups = groupby(zip(block.lines, block.spans, strict=True), kind_of)
-                parts = [_part(kind, *group) for (kind, _), group in groups]
+            groups = groupby(zip(block.lines, block.spans, strict=True), kind_of)
+            parts = [_part(kind, *group) for (kind, _), group in groups]
         for part in parts:
+            read += part.kind in ("heading", "paragraph")
             if part.kind == "heading":
                 if part is not block:
                     level = heading_level(part.text)
@@ -471,9 +465,23 @@ def _divided(text: str, blocks: Iterable[Block]) -> Iterator[Block]:
                         level = max(level, before.level + 1)
                     part = part._replace(level=level)
                 before = part
-            elif part.kind == "paragraph":
-                before = None
+            elif part.kind == "paragraph" and not part.reason:
+                if reason := _aside(part.text, marks, is_of_gutenberg and read <= _FRONT):
+                    part = part._replace(kind="left out", reason=reason)
+                else:
+                    before = None
             yield part
+
+
+def _aside(text: str, marks: Mapping[str, int], is_front: bool) -> str | None:
+    """Why a paragraph is left out, if it is a picture, a note, whose mark is also elsewhere, or of
+    Project Gutenberg."""
+    mark = _MARK.match(text)
+    if mark and marks[mark[0]] > 1 and len(mark[0]) < len(text) <= _LONGEST_NOTE:
+        return NOTE
+    if is_front and _CREDIT.match(text):
+        return LICENCE
+    return next((reason for reason, form in _ASIDES.items() if form.fullmatch(text)), None)
 
 
 def _part(kind: Any, *lines: tuple[str, Span]) -> Block:
@@ -568,7 +576,9 @@ class _Headings:
             paged = [block.kind == "paragraph" and bool(_PAGE.search(x)) for x in block.lines]
             ends = any(map(SENTENCE_END.search, block.lines))
             has_sentence = has_sentence or ends
-            if sum(entries) * 2 > len(entries) or (all(paged) and not ends):
+            others = [x for x, entry in zip(block.lines, entries, strict=True) if not entry]
+            is_list = sum(entries) > len(others) and not any(map(SENTENCE_END.search, others))
+            if is_list or (all(paged) and not ends):
                 if not first and any(entries):
                     first = block._replace(lines=block.lines[entries.index(True) :][:1]).words
                 pages += not any(entries) and len(paged)
