@@ -56,7 +56,8 @@ def model_of(rows) -> SentenceTransformer:
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **names)
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     sizes |= {"intermediate_size": 32, "max_position_embeddings": 256}
-    model = transformers.BertModel(transformers.BertConfig(len(vocabulary), **sizes))
+    config = transformers.BertConfig(vocab_size=len(vocabulary), **sizes)
+    model = transformers.BertModel(config)
     random = np.random.default_rng(0)
     for name, weight in sorted(model.named_parameters()):
         if weight.ndim > 1:
