@@ -30,9 +30,10 @@ _DIVIDED = re.compile(
 )
 """A word, at the end of a line."""
 _COMPOUND = re.compile(r"[^\W\d_]+-[^\W\d_]+")
+_ENDS = '.!?…"”’»'
 _EDGE = 3  # lines at the top or bottom of a page that may be a running header, footer or number
 _NUMBERED = re.compile(
-    r"(?:(?:page|p\.|seite|página) ?)?[-–—\[(. |]{0,4}(\d{1,4}|[ivxlc]{1,7})[-–—\]). |]{0,4}"
+    r"(?:(?:page|p\.|seite|página) ?)?[-–—\[(. |]{0,4}(\d{1,4}|[ivxlc]{1,7})[-–—\]) |]{0,4}"
     r"(?:(?:of|/|von|de) ?\d{1,4})?",
     re.IGNORECASE,
 )
@@ -113,9 +114,8 @@ def _body(pages: Sequence[str]) -> tuple[str, list[Block]]:
     pages. The text of a page is a paragraph of its own if the page before is not full."""
     lines = [[line.strip() for line in page.split("\n") if line.strip()] for page in pages]
     left_out: list[Block] = []
-    for at, number in _numbers(lines).items():
-        for edge in number:
-            left_out.append(_removed(lines, at, edge, "page numbers"))
+    for at, edge in _numbers(lines).items():
+        left_out.append(_removed(lines, at, edge, "page numbers"))
     for edge in (0, -1):
         for _ in range(_EDGE):
             names = [_AT_EDGE.sub("", page[edge]) if page else "" for page in lines]
@@ -138,36 +138,35 @@ def _body(pages: Sequence[str]) -> tuple[str, list[Block]]:
         opening = after[0] if after else ""
         is_new = bool(find_headings(f"{opening}\n\n")) or opening.isdecimal()
         is_short = bool(page) and (len(page) * 4 < most * 3 or len(page[-1]) * 4 < longest * 3)
-        is_end = bool(page) and page[-1][-1] in '.!?…"”’»'
+        is_end = bool(page) and page[-1][-1] in _ENDS
         head = [*page[:1], ""] if page and page[0].isdecimal() else page[:1]
         pieces += [*head, *page[1:], *[""] * (is_new or (is_short and is_end))]
     return "\n".join(pieces), left_out
 
 
-def _numbers(pages: Sequence[Sequence[str]]) -> dict[int, tuple[int, ...]]:
-    """The edges (0 for the top, -1 for the bottom) of pages at which there are their numbers: these
-    are counted as pages are. A number at the top of a page that has another at its bottom is the
-    heading of a chapter."""
+def _numbers(pages: Sequence[Sequence[str]]) -> dict[int, int]:
+    """Where pages have their numbers, 0 for the top and -1 for the bottom: these are counted as
+    pages are. A number at the top of a page that has another at its bottom is the heading of a
+    chapter, and so are numbers at the top if each page ends with a sentence."""
     values: dict[int, dict[int, int]] = {}
     for at, page in enumerate(pages):
         for edge in (-1, 0) if len(page) > 1 else (-1,) if page else ():
-            if number := _NUMBERED.fullmatch(page[edge]):
-                digits = number[1]
-                values.setdefault(at, {})[edge] = int(digits) if digits.isdecimal() else -1
-    at_bottom = sum(-1 in edges for edges in values.values())
-    result: dict[int, tuple[int, ...]] = {}
+            number = _NUMBERED.fullmatch(page[edge])
+            if number and (number[1].isdecimal() or number[1].islower()):
+                value = int(number[1]) if number[1].isdecimal() else -1
+                values.setdefault(at, {})[edge] = value
+    is_at_top = any(-1 in edges for edges in values.values()) or not all(
+        page[-1][-1] in _ENDS for page in pages if page
+    )
+    result: dict[int, int] = {}
     for at, edges in values.items():
-        if -1 in edges:
-            result[at] = (-1,)
-            continue
-        near = [values.get(other, {}) for other in (at - 2, at - 1, at + 1, at + 2)]
-        offsets = [edges[0] + step for step in (-2, -1, 1, 2)]
-        is_counted = any(
-            offset in edge.values() for offset, edge in zip(offsets, near, strict=True)
-        )
-        ends = all(page[-1][-1] in '.!?…"”’»' for page in pages if page)
-        if edges[0] < 0 or (is_counted and not (ends and not at_bottom)):
-            result[at] = (0,)
+        near = {
+            value - step for step in (-2, -1, 1, 2) for value in values.get(at + step, {}).values()
+        }
+        for edge, value in edges.items():
+            is_counted = value < 0 or value in near or len(pages) == 1
+            if is_counted and at not in result and (edge or is_at_top):
+                result[at] = edge
     return result
 
 

@@ -31,8 +31,6 @@ from narrative_twins.writing import STDIN, for_terminal
 _PARQUET = ".parquet"
 MAX_FILE = 256_000_000
 """Bytes of the largest file that is read as a book, with its pictures."""
-
-
 NOT_READ = {
     **dict.fromkeys(
         (".fb2", ".mobi", ".azw", ".azw3", ".lit", ".doc", ".rtf", ".odt"),
@@ -120,9 +118,8 @@ def _book_in(path: str, input_format: str) -> Book:
 def book_of(name: str, data: bytes, input_format: str = "auto") -> Book:
     """The book in the content of a file called `name`, see `read_book`; raises a `ValueError` that
     does not name the file."""
-    suffix = os.path.splitext(name)[1].lower()
     if input_format == "auto":
-        if suffix in NOT_READ:
+        if (suffix := os.path.splitext(name)[1].lower()) in NOT_READ:
             raise ValueError(f"is {suffix}, which is not read; {NOT_READ[suffix]}")
         input_format = book_format(name)
     if input_format not in BOOK_FORMATS:
@@ -179,7 +176,7 @@ def read_story_files(
             yield from read_stories([path], input_format, named, column)
             continue
         name = "standard input" if path == STDIN else for_terminal(path)
-        document = document_of(name, _book_in, path, form)
+        document = document_of(name, _book_in, path, input_format)
         if named and document.problem is None:
             document = document._replace(content={"id": name, "text": document.content})
         yield document

@@ -264,9 +264,12 @@ def test_formats_are_selected_by_suffix_or_by_name(tmp_path):
     assert outline(read_book(tmp_path / "book.HTM")) == "- | It rained."
     assert outline(read_book(tmp_path / "book.HTM", "text")) == "- | <p>It rained."
     (tmp_path / "tales.jsonl").write_text("{}")
+    (tmp_path / "tale.fb2").write_text("<FictionBook>")
+    assert [bad.content for bad in read_story_files([str(tmp_path / "tale.fb2")])] == [None]
     for name, form, problem in (
         ("none.txt", "auto", r"none.txt: can't be read \(No such file"),
         ("tales.jsonl", "auto", "tales.jsonl: is no book but 'jsonl'"),
+        ("tale.fb2", "auto", "is .fb2, which is not read; convert it to EPUB, for example by"),
         ("book", "doc", "no book but 'doc'; use one of the formats text, markdown, html"),
     ):
         with pytest.raises(StoryError, match=problem):
