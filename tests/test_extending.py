@@ -77,7 +77,7 @@ def test_what_is_registered_is_evaluated_and_scored(labels, bert_folder):
         (Vowels, "^a baseline is a name or `Baseline`, not "),
         (5, "^a baseline is a name or `Baseline`, not 5"),
     ],
-    ids=str,
+    ids=["near", "unknown", "none", "same name", "class", "number"],
 )
 def test_what_is_not_registered_is_reported(names, problem):
     register_baseline(Vowels)
