@@ -27,8 +27,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 @when_imported("transformers.pipelines")
 def _import_pipeline(module: ModuleType) -> None:
-    """Make the task known as soon as there are pipelines: transformers takes seconds to import, so
-    it is not imported only for that."""
+    """Register the task when somebody imports `transformers.pipelines`, which takes seconds, so that
+    importing this package stays fast."""
     import_module("narrative_twins.pipeline")
 
 

@@ -158,9 +158,8 @@ class SaliencePipeline(Pipeline):
         self.encoder.save_pretrained(save_directory, **kwargs)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Push the encoder in the plain layout of sentence-transformers with its card, see
-        `push_encoder`, of which `options` are the other arguments. Returns the URL of the
-        repository."""
+        """Push the encoder and its card in the plain layout of sentence-transformers. `options` are
+        passed on to `push_encoder`. Returns the URL of the repository."""
         from narrative_twins.hub.push import push_encoder
 
         return push_encoder(self.encoder, repo_id, **options)

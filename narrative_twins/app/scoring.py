@@ -113,7 +113,8 @@ class Scoring:
             )
 
     def _approximation(self, method: str, text: str, sentences: int) -> Approximation | None:
-        """The option `approximate`, if a text is not too long for the method."""
+        """The option `approximate` for a method. Raises ValueError if the method is unknown, or the
+        text is too long for it."""
         if method not in tuple(METHODS):
             raise ValueError(f"the method is none of {', '.join(METHODS)}")
         if len(text) > MAX_CHARACTERS:

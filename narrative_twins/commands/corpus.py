@@ -62,7 +62,8 @@ def corpus(
     Args:
         files ([FILE]...): the files of the stories.
         out (FOLDER): Folder of the shards.
-        shard (I/N): Job I of N, which write to one folder (default: 1/1).
+        shard (I/N): Score every N-th shard only, as job I of N; all jobs may write to one
+            folder (default: 1/1).
         shard_rows (N): Rows of a shard.
         quiet: Show no progress and no estimate.
     """

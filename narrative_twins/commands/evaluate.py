@@ -95,7 +95,8 @@ def evaluate(
             repeated.
         baselines (A,B): Baselines, or none (default: all).
         against (ROW): Test all rows against this one, for example trail.
-        rule (NAME): Window of a turning point: numbered or containing.
+        rule (NAME): Window in which turning point k is ranked: numbered (window k, as in the paper)
+            or containing (the window that it is in).
         sentence_encoder (ENCODER): For baselines that embed sentences.
         server (URL): OpenAI-compatible server of a language model to compare with.
         language_model (NAME): Language model on the server.

@@ -47,7 +47,7 @@ class _Work:
         model (NAME): Language model on the server.
         out (FILE): Write the rows to this JSON Lines file.
         input_format: Format of the files (default: by their suffixes).
-        language: Language of the stories, for the facts.
+        language: Language of the stories, for the data card.
         attempts (N): Answers to a question until it is rejected.
         prompts (FOLDER): Prompts that replace the package's.
         quiet: Show no progress and no estimate.
@@ -214,10 +214,10 @@ def make_align(
 
     Args:
         files (FILE...): the works.
-        out (FILE): JSON Lines; facts are written, too.
+        out (FILE): JSON Lines file of the rows; facts for the data card are written next to it.
         windows (N): Windows of a story.
         encoder (ENCODER): Encoder of sentences (default: the one of the package).
-        pooling: Of the checkpoint, or its trained pooler, for SimCSE.
+        pooling: Of the checkpoint (checkpoint), or its trained pooler (pooler), which SimCSE needs.
         device (NAME): Device, such as cpu (default: an accelerator, if any).
         min_sentences (N): Minimum length of a story.
         max_difference (X): Maximum difference of story and twin in sentences (default: 13.7, as in
@@ -275,7 +275,7 @@ def make_entities(
 
     Args:
         rows (FILE): the rows.
-        out (FILE): JSON Lines; facts are written, too.
+        out (FILE): JSON Lines file of the rows; facts for the data card are written next to it.
         pipeline (NAME): spaCy pipeline.
         names (LOCALE): Locale of Faker.
         seed (N): Seed of the draw of names (default: 0).

@@ -37,8 +37,8 @@ class ResultOutput:
     Attributes:
         format: Format of the output (default: by the suffix of --out, otherwise text).
         out (FILE): Output file, complete or not at all (default: standard output).
-        top (K): Show the K most salient sentences, of each chapter of a book; json, jsonl and
-            images of stories mark them.
+        top (K): Show only the K most salient sentences (of a book: of each chapter); json, jsonl
+            and images keep all sentences and mark these.
         share (X): Share of the sentences in an extract, 0.1 or 10% (default: 0.2).
     """
 

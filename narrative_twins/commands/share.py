@@ -54,7 +54,7 @@ def app(
 
     Args:
         model (ENCODER): Folder or Hub id (default: the default encoder).
-        exact: Score exactly unless one pass (the default) is chosen.
+        exact: Preselect exact scores on the page (default: one pass).
         max_sentences (N): Longer stories and books are scored in one pass only.
     """
     from transformers.utils import logging

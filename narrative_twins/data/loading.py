@@ -299,10 +299,10 @@ def load_window_twins(
         windows: the number of even windows into which a plain list of sentences is split. A
             distractor in sections must have the same number.
         min_window: rows with fewer sentences in a window of the story or the twin are left out.
-            None leaves out rows as published, of a story and a twin in sentences with their
-            `alignment`, if they have fewer than 3, as the paper does; of other rows only a window
-            without a sentence of the twin is an error (RowError). How many rows are left out is
-            logged when they are prepared.
+            None is 3, as in the paper, for rows in the published form (story and twin as lists of
+            sentences, with an `alignment`). Other rows are not left out: there, a window without a
+            sentence of the twin is a RowError. How many rows are left out is logged when they are
+            prepared.
 
     Example:
         ```python

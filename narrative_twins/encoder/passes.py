@@ -245,7 +245,7 @@ class ForwardPasses:
             self.batch_tokens = 1
 
     def _attentions(self) -> list[str]:
-        """The attentions that keep packed texts apart, the fastest first."""
+        """Names of attention implementations to try for packed texts, the fastest first."""
         flash = self.device.type == "cuda" and self.dtype in (torch.float16, torch.bfloat16)
         return [FLASH, PACKED] if flash else [PACKED]
 

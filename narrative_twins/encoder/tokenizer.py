@@ -406,9 +406,10 @@ class TokenizedStory:
     def sentence_chunks(
         self, window: Window, special: bool
     ) -> tuple[list[list[Chunk]], list[list[Chunk]]]:
-        """The chunks of a window with its context, once for each sentence of the window with only
-        its tokens pooled; and if `special`, once with only the special tokens pooled, if the
-        tokenizer has any. Raises StoryError if a sentence has no tokens.
+        """The window in its context as chunks, several times: for each sentence of the window with
+        only its tokens pooled (the first list); then, if `special` and the tokenizer has special
+        tokens, once with only these pooled (the second list). Raises StoryError if a sentence has
+        no tokens.
         """
         ids, owners = self._ids_of(window.base)
         texts = []

@@ -1,4 +1,5 @@
-"""Agreement of scores with human labels, averaged over stories."""
+"""Agreement of scores with votes and with turning points (their AUC in a window), averaged over
+stories."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ _GIVEN = (
 
 
 def metrics_of(turning_points: bool) -> tuple[str, ...]:
-    """The keys of the metrics, the main metric first, of turning points or of other labels."""
+    """The keys of the metrics for turning points, or else for other labels; the main one first."""
     return ("auc", PARTIAL) if turning_points else (*METRICS, PARTIAL)
 
 

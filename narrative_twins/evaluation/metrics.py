@@ -1,5 +1,5 @@
-"""Metrics of agreement between scores and human labels: Spearman and AUC within a story, AUC of a
-turning point; and their means over stories, with bootstrap intervals and paired permutation tests.
+"""Metrics of agreement between scores and human labels: Spearman and AUC within a story, and their
+means over stories, with bootstrap intervals and paired permutation tests.
 
 A metric is nan if it is undefined (constant scores or labels, a single sentence, no or only
 relevant sentences); means skip nan.
@@ -108,8 +108,9 @@ def _rank_products(
 
 def label_entropy(labels: ArrayLike) -> float:
     """Entropy in bits of a story's labels (votes, or any numbers of 0 or more) as shares of their
-    sum: 0 if everybody chose the same sentence. nan if all are zero. Two to the power of its mean
-    over stories is the perplexity: among how many sentences annotators hesitate."""
+    sum: 0 if everybody chose the same sentence. nan if all are zero. 2 ** (mean entropy
+    over stories) is the perplexity: the number of equally likely sentences that annotators hesitate
+    between."""
     values = np.asarray(labels, np.float64)
     if values.ndim != 1 or not (values >= 0).all():
         raise ValueError("entropy needs one label of 0 or more per sentence")

@@ -214,7 +214,7 @@ def _column(values: Iterable[float]) -> NDArray[np.float64]:
 def _metrics(
     data: LabelledStories, scores: Sequence[Sequence[float] | None], rule: Rule = "numbered"
 ) -> dict[str, NDArray[np.float64]]:
-    """The metrics of one run. Stories without scores are undefined."""
+    """The value of each metric for each story, by one run; nan for a story without scores."""
     values: dict[str, NDArray[np.float64]] = {}
     if data.points is not None:
         areas = [

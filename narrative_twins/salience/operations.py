@@ -56,8 +56,8 @@ class Registry(dict[str, Item], Generic[Item]):
         self[item.name] = item
 
     def resolve(self, items: str | Item | Iterable[str | Item] | None = None) -> list[Item]:
-        """Look up names, alone or several, and keep instances; None means all that are
-        registered.
+        """The instances for one or several items: a name is looked up, an instance is returned. For
+        None, all instances that are registered.
 
         Raises:
             TypeError: an item is neither a name nor an instance.

@@ -139,7 +139,7 @@ class Scored:
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """Numbers of things as text, without the things of which there are none."""
+    """Counts as text, such as `3 chapters, 1 scene`; counts of zero are left out."""
     return ", ".join(f"{n:,} {unit}{'s' * (n > 1)}" for unit, n in counts.items() if n)
 
 
