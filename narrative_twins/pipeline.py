@@ -111,6 +111,8 @@ class SaliencePipeline(Pipeline):
     def encoder(self) -> StoryEncoder:
         """The encoder of `model` and `tokenizer`. If one of these was assigned, it is another one,
         with the errors of `StoryEncoder`."""
+        if not hasattr(self.model, "config"):  # torch.nn.DataParallel of the model
+            self.model = getattr(self.model, "module", self.model)
         made = self._encoder
         if made and made.model is self.model and made.tokenizer.tokenizer is self.tokenizer:
             return made
@@ -119,6 +121,7 @@ class SaliencePipeline(Pipeline):
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
         """Score one story, a list of stories or any other iterable of stories."""
+        _ = self.encoder  # the base class reads the model, which may have been assigned
         if not isinstance(inputs, (str, Mapping, Story)):
             inputs = plain_row(inputs)
         if isinstance(inputs, (str, Mapping, Story)):

@@ -314,6 +314,12 @@ def test_a_model_that_is_given_or_assigned_is_what_scores(change, is_assigned, b
     assert pipe.encoder is pipe.encoder
 
 
+def test_a_model_in_data_parallel_is_unwrapped(salience, bert_folder):
+    pipe = loaded(bert_folder)
+    pipe.model = torch.nn.DataParallel(pipe.model)
+    assert_same([pipe(TEXTS[1])], [salience(TEXTS[1])])
+
+
 @pytest.mark.parametrize("is_assigned", [True, False])
 def test_what_is_saved_scores_alike(is_assigned, salience, bert_folder, tmp_path):
     pipe = loaded(bert_folder)

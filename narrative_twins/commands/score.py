@@ -167,6 +167,7 @@ class StoryInput:
             if result.truncated and warns:
                 warns = False
                 words = truncation(result.context_tokens, result.cut_tokens)
+                words += f"; it {result.unsplit}" if result.unsplit else ""
                 tell(
                     f"{name}: the story {words} (reported once; another --model may read more at"
                     " once, --on-truncation ignore hides this)"

@@ -17,6 +17,7 @@ import pyarrow.parquet
 from narrative_twins.data.rows import RowError
 from narrative_twins.data.tables import Entry, read_table
 from narrative_twins.stories.reading import check_cells, read_json, stories_in, table_rows
+from narrative_twins.stories.story import whole
 
 _BATCH = 1000
 """Rows of a Parquet file in memory."""
@@ -34,11 +35,13 @@ class Record(NamedTuple):
     row: Mapping[str, Any]
 
 
-def read_records(path: str) -> Iterator[Record]:
+def read_records(path: str, check_ids: bool = True) -> Iterator[Record]:
     """Read the rows of a data file, lazily if its format allows it.
 
-    The id of a row is its `"id"`, else its key in a JSON object of rows, else `FILE:NUMBER`. Raises
-    RowError if the format is unknown, the file can't be read, or a row is not an object of columns.
+    The id of a row is its `"id"`, else its key in a JSON object of rows, else `FILE:NUMBER`. A
+    whole number may be a float, as pandas makes it of numbers with a gap, NaN. Raises RowError if
+    the format is unknown, the file can't be read, a row is not an object of columns, or, unless the
+    caller checks ids itself, its id is neither text nor a whole number.
     """
     suffix = _suffix(path)
     if suffix is None:
@@ -51,8 +54,8 @@ def read_records(path: str) -> Iterator[Record]:
                     problem = f"is {type(row).__name__}; a row must be an object of columns"
                     raise RowError(where if key is None else f"{where}, id {key!r}", problem)
                 ids = (row.get("id"), key, f"{Path(path).name}:{number}")
-                id_ = next(id_ for id_ in ids if id_ is not None)
-                if isinstance(id_, bool) or not isinstance(id_, (str, int)):
+                id_ = next(id_ for id_ in map(whole, ids) if id_ is not None)
+                if check_ids and (isinstance(id_, bool) or not isinstance(id_, (str, int))):
                     problem = f"the id is {type(id_).__name__}; it must be a string or an integer"
                     raise RowError(where, problem)
                 yield Record(f"{where}, id {id_!r}", str(id_), row)

@@ -114,6 +114,7 @@ def _results(
                     warns = False
                     name = "" if result.story.id is None else f" ({result.story.id})"
                     problem = _too_long(result.context_tokens, result.cut_tokens)
+                    problem += f"; it {result.unsplit}" if result.unsplit else ""
                     logger.warning("story %d%s %s (reported once)", index + 1, name, problem)
                 yield result
                 continue

@@ -30,6 +30,8 @@ _DECIMALS = 3
 _HOLD = {"bfloat16": 2, "float16": 3}
 """How many decimals of scores in a dtype agree with float32, give or take one in the last; in the
 other dtypes at least as many as are shown, `_DECIMALS`."""
+LONG_SENTENCE = 2000
+"""Characters of a sentence that is longer than any of a novel's, nearly always."""
 LARGEST = 1e30
 """The largest saved score, with which shades and figures can be computed."""
 _MARKED = 1 / 5
@@ -344,7 +346,19 @@ class StorySalience(Scored, Mapping[str, Any]):
             notes.append(f"The scores are approximate ({self.approximate}).")
         if self.truncated:
             notes.append(f"The story {truncation(self.context_tokens, self.cut_tokens)}.")
-        return notes
+        return notes + [f"The text {self.unsplit}."] * bool(self.unsplit)
+
+    @property
+    def unsplit(self) -> str:
+        """What to do about a text without full stops, in words that follow its name; empty if there
+        is none."""
+        longest = max(map(len, self.sentences))
+        if longest <= LONG_SENTENCE:
+            return ""
+        return (
+            f"has a sentence of {longest:,} characters, perhaps as full stops are missing; --split"
+            " lines (splitter='lines' in Python) scores its lines, --split paragraphs paragraphs"
+        )
 
     def notes_on(self, operations: Iterable[str]) -> list[str]:
         """`notes`, after how scores of these operations are compared, and before their dtype; one

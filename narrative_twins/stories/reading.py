@@ -10,16 +10,20 @@ import json
 import os
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import IO, Any, NamedTuple, TypeAlias
 
+from narrative_twins.stories.story import CONTENTS
 from narrative_twins.writing import STDIN, for_terminal
 
 Lines: TypeAlias = IO[bytes] | Iterable[bytes]
 """A binary file, or lines of one."""
+Row: TypeAlias = dict[Any, Any]
+"""The cells of a row of a table by column; None has the cells that no column has."""
 
 MAX_LINE = 64_000_000
 """Bytes of a line, of a cell of a table, or of a text; a few kilobytes of a compressed file can
@@ -192,6 +196,7 @@ def cut_lines(file: Lines) -> Iterator[bytes]:
 def decode(data: bytes) -> str:
     """The text of a file in UTF-8, with the line breaks of Windows as line feeds, so that its
     sentences are the same everywhere; raises a `ValueError` if it is none."""
+    _check_encoding(data)
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -199,10 +204,17 @@ def decode(data: bytes) -> str:
             if data.startswith(start):
                 raise ValueError(f"is {kind}, which is not read here under this name") from None
         where = f"byte {error.start} (0x{data[error.start]:02x})"
-        likely = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "WINDOWS-1252"
         raise ValueError(
-            f"is not UTF-8 at {where}; convert it, perhaps with `iconv -f {likely} -t UTF-8`"
+            f"is not UTF-8 at {where}; convert it, perhaps with `iconv -f WINDOWS-1252 -t UTF-8`"
         ) from None
+
+
+def _check_encoding(data: bytes) -> None:
+    """Raise a `ValueError` for UTF-16, whose first letter has a zero byte if there is no mark."""
+    little, big = data[1:2] == b"\0", data[:1] == b"\0"
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")) or little != big:
+        kind = "UTF-16" if not little != big else "UTF-16LE" if little else "UTF-16BE"
+        raise ValueError(f"is {kind}; convert it to UTF-8, perhaps with `iconv -f {kind} -t UTF-8`")
 
 
 def read_json(file: Lines) -> Any:
@@ -210,30 +222,96 @@ def read_json(file: Lines) -> Any:
     return _parsed_json(_whole(file, MAX_DOCUMENT))
 
 
-def table_rows(file: Lines) -> tuple[list[str], Iterator[tuple[int, dict[str, Any]]]]:
-    """The columns of a table (CSV), and its rows, each with the number of its last line. Columns
-    are separated by commas, or by semicolons or tabs if the first line has no comma. The bytes of a
-    row that are not UTF-8 are lone surrogates, which `check_cells` finds.
+def table_rows(file: Lines) -> tuple[list[str], Iterator[tuple[int, Row]]]:
+    """The columns of a table (CSV), and its rows, each with the number of its last line; check each
+    by `check_cells`.
 
-    Raises, also while rows are read, a `ValueError` for a line that is too long, and `csv.Error`.
+    Columns are separated by commas, or by semicolons, tabs or `|` if the first line has no comma,
+    or as its line `sep=` says. A row is read in the first of these forms that gives a cell for each
+    column: with cells in quotation marks, doubled or after a backslash within them, and as a line
+    without them, so that a cell may begin with a quotation mark of its text. In a table of one
+    column, any line that is not in quotation marks is a cell.
+
+    Raises, also while rows are read, a `ValueError` for a line that is too long or for UTF-16, and
+    `csv.Error`.
     """
     # By default the library refuses a chapter of a book.
     csv.field_size_limit(MAX_LINE)
-    lines = codecs.iterdecode(map(_checked_line, cut_lines(file)), "utf-8-sig", "surrogateescape")
-    texts = (line.replace("\r\n", "\n") for line in lines)
+    lines = map(_checked_line, cut_lines(file))
+    start = next(lines, b"")
+    _check_encoding(start)
+    decoded = codecs.iterdecode(chain([start], lines), "utf-8-sig", "surrogateescape")
+    texts = (line.replace("\r\n", "\n") for line in decoded)
     # Empty lines may come before the names of the columns.
-    blank, first = next(((i, line) for i, line in enumerate(texts) if line.strip()), (0, ""))
-    delimiter = next((mark for mark in ",;\t" if mark in first), ",")
-    table = csv.DictReader(chain([first], texts), delimiter=delimiter)
-    return list(table.fieldnames or ()), ((blank + table.line_num, row) for row in table)
+    number, first = next(((i, line) for i, line in enumerate(texts, 1) if line.strip()), (0, ""))
+    mark = next((mark for mark in ",;\t|" if mark in first), "\x1f")
+    if said := re.fullmatch(r"(?i)sep=([,;\t|])\s*", first):  # of Excel
+        mark, first, number = said[1], next(texts, ""), number + 1
+    head = csv.reader(chain([first], texts), delimiter=mark)
+    columns = next(head, [])
+    return columns, _rows_of(texts, columns, mark, number + head.line_num - 1)
 
 
-def check_cells(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of `table_rows`; raises a `ValueError` if it is not UTF-8."""
+def _rows_of(
+    texts: Iterator[str], columns: list[str], mark: str, number: int
+) -> Iterator[tuple[int, Row]]:
+    """The rows in the lines after the names of the columns; `number` lines came before."""
+    waiting: deque[str] = deque()  # lines that were read to see whether a cell continues
+
+    def quoted(line: str, **dialect: Any) -> tuple[list[str], int]:
+        """The cells of the row that begins with a line, none if it has another dialect, and how
+        many further lines it has, which still wait."""
+        taken: list[str] = []
+
+        def lines() -> Iterator[str]:
+            yield line
+            while further := waiting.popleft() if waiting else next(texts, ""):
+                taken.append(further)
+                yield further
+
+        try:
+            cells = next(csv.reader(lines(), delimiter=mark, strict=True, **dialect))
+        except csv.Error as error:
+            if "field limit" in str(error):
+                raise
+            cells = []
+        while len(cells) > len(columns) and not cells[-1].strip():
+            cells.pop()
+        waiting.extendleft(reversed(taken))
+        # Texts rarely have a tab in each line, so these are rows, one of which begins with a mark.
+        if taken and mark == "\t" and {each.count(mark) for each in taken} == {len(columns) - 1}:
+            cells = []
+        return cells, len(taken)
+
+    while line := waiting.popleft() if waiting else next(texts, ""):
+        number += 1
+        if not line.strip():
+            continue
+        row, further = in_marks = quoted(line)
+        if len(row) != len(columns) and "\\" in line:
+            row, further = quoted(line, escapechar="\\", doublequote=False)
+        if len(row) != len(columns):
+            row, further = in_marks if in_marks[0] else (line.rstrip("\r\n").split(mark), 0)
+        for _ in range(further):
+            waiting.popleft()
+        number += further
+        cells: Row = dict(zip_longest(columns, row[: len(columns)]))
+        more = {None: row[len(columns) :]} if len(row) > len(columns) else {}
+        yield number, cells | more
+
+
+def check_cells(row: Row) -> dict[str, Any]:
+    """A row of `table_rows`; raises a `ValueError` if it is not UTF-8, or has more cells than there
+    are columns."""
     cells = "".join(cell for cell in row.values() if isinstance(cell, str))
     if byte := _ESCAPED.search(cells):
         raise ValueError(
             f"is not CSV in UTF-8 (byte 0x{ord(byte[0]) - 0xDC00:02x}); convert the table"
+        )
+    if more := row.pop(None, None):
+        raise ValueError(
+            f"has {len(row) + len(more)} cells for {len(row)} columns; put cells in quotation marks"
+            " and double those in their text"
         )
     return row
 
@@ -248,10 +326,13 @@ def read_roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def story_in_column(row: Any, column: str | None) -> Any:
-    """The story in a column of a row, with the id of the row; None for the row itself. Raises a
+    """The story in a column of a row, with the id of the row. By default, the row itself if it is
+    in a form that `Story.parse` accepts, else the first of `TEXT_COLUMNS` that it has. Raises a
     `ValueError` if the row has no such column."""
     if column is None:
-        return row
+        if not isinstance(row, Mapping) or not CONTENTS.isdisjoint(row):
+            return row
+        column = _story_column([name for name in row if isinstance(name, str)], None, "the row ")
     if not isinstance(row, Mapping) or column not in row:
         columns = ", ".join(map(str, row)) if isinstance(row, Mapping) else "no columns"
         raise ValueError(
@@ -315,7 +396,7 @@ def _table(name: str, file: Lines, column: str | None) -> Iterator[Document]:
         yield Document(name, None, str(error))
 
 
-def _story_column(columns: Sequence[str], asked: str | None) -> str:
+def _story_column(columns: Sequence[str], asked: str | None, where: str = "") -> str:
     """The column of the stories. In a table with one sentence per row, there is none."""
     if asked in columns or not columns:
         return asked or ""
@@ -327,11 +408,11 @@ def _story_column(columns: Sequence[str], asked: str | None) -> str:
         return usual[0]
     what = f"no column {asked!r}" if asked else "no column of stories that is known"
     names = ", ".join(columns[:20])
-    raise ValueError(f"has {what} (its columns: {names}); name one of them with --column")
+    raise ValueError(f"{where}has {what} (its columns: {names}); name one of them with --column")
 
 
-def _story_of_row(row: dict[str, Any], column: str | None) -> dict[str, Any]:
-    check_cells(row)
+def _story_of_row(row: Row, column: str | None) -> dict[str, Any]:
+    row = check_cells(row)
     if column is None:
         return read_roc_story(row)
     if row[column] is None:

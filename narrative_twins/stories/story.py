@@ -36,7 +36,7 @@ MAX_STORY = 8_000_000
 by themselves."""
 
 _COLUMN = "of a batch of rows pass a single column, such as batch['text'] or batch['story']"
-_CONTENTS = {"sentences", "story", "text"}
+CONTENTS = {"sentences", "story", "text"}
 _ROWS = (
     "its rows: to_dict('records') of pandas, to_dicts() of polars, to_pylist() of pyarrow,"
     " with_format(None) of a data set"
@@ -168,7 +168,7 @@ def plain_row(source: Any) -> Any:
     if isinstance(source, Mapping) or is_table(source):
         return source
     keys = source.keys() if hasattr(source, "keys") else ()
-    return {key: source[key] for key in keys} if _CONTENTS & set(keys) else source
+    return {key: source[key] for key in keys} if CONTENTS & set(keys) else source
 
 
 def check_stories(stories: Any) -> None:
@@ -300,10 +300,19 @@ def _content(row: Mapping[str, Any]) -> Any:
     return content
 
 
+def whole(value: Any) -> Any:
+    """A float as pandas makes it of an id: a whole number, None for NaN; other values as they
+    are."""
+    if isinstance(value, int) or not hasattr(value, "is_integer"):
+        return value
+    return int(value) if value.is_integer() else None if value != value else value
+
+
 def _check_id(value: Any) -> str | int | None:
     if isinstance(value, str):
         check_unicode(value, "the id")
         return value
+    value = whole(value)
     number = _as_int(value)
     if value is not None and number is None:
         raise StoryError(

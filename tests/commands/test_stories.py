@@ -54,6 +54,24 @@ def test_each_row_is_a_story(score, parquet, tmp_path):
     assert (tmp_path / "scores.jsonl").read_text() == done.out
 
 
+def test_a_bad_row_of_parquet_does_not_end_the_file(score, tmp_path):
+    ids = [1.0, 1.5, None, 4.0]  # as pandas writes numbers with a gap
+    rows = [{"id": id, "Plot": "Nadia ran. It rained."} for id in ids]
+    Dataset.from_list(rows).to_parquet(tmp_path / "a.parquet")
+    done = score(tmp_path / "a.parquet")
+    assert (done.code, [row.get("id") for row in done.rows]) == (1, [1, None, 4])
+    assert "row 1, id 1.5: the id is float" in done.err
+    Dataset.from_list([{"line": "It rained.", "at": 1}]).to_parquet(tmp_path / "b.parquet")
+    assert "its columns: line, at); name one of them with --column" in score(tmp_path / "b.parquet").err
+
+
+def test_a_text_without_full_stops_names_the_splitters(score, tmp_path):
+    (tmp_path / "talk.txt").write_text("so i went down to the barn\n" * 100)
+    done = score(tmp_path / "talk.txt", "--context-tokens", "64")
+    assert "it has a sentence of 2,699 characters" in done.err and "--split lines" in done.err
+    assert len(score(tmp_path / "talk.txt", "--split", "lines").rows[0]["sentences"]) == 100
+
+
 def test_the_column_of_the_stories(score, parquet, tmp_path):
     """Of any rows; a text has none."""
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))

@@ -155,6 +155,13 @@ def test_equal_sentences_get_their_own_scores(twice, between):
     assert scores["disruption"][0] == 0.0 != scores["disruption"][-1]
 
 
+def test_a_text_without_full_stops_is_noted(caplog):
+    encoder = StoryEncoder(*encoder_of("bert"), context_tokens=40)
+    with caplog.at_level(logging.WARNING, "narrative_twins"):
+        (result,) = score_stories(["so i went down to the barn\n" * 100], encoder)
+    assert "splitter='lines'" in caplog.text and "--split lines" in result.notes[-1]
+
+
 def test_stories_that_exceed_the_context_are_scored_in_full_with_one_warning(caplog):
     """Sentences beyond the first context are scored like all others."""
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=40)
@@ -167,6 +174,7 @@ def test_stories_that_exceed_the_context_are_scored_in_full_with_one_warning(cap
         assert len(scores) == 201 and np.isfinite(scores).all()
     assert min(results[1].scores["deletion"][100:]) > 1e-4
     assert [text[:32] for text in caplog.messages] == ["story 2 is longer than the 40 to"]
+    assert "--split" not in caplog.text
     caplog.clear()
     list(score_stories([TALE], encoder, on_truncation="ignore"))
     assert not caplog.records

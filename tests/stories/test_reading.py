@@ -3,6 +3,7 @@ bounded memory, and the other stories are read."""
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import sys
@@ -238,6 +239,98 @@ def test_a_document_that_is_too_long_is_refused(suffix, limit, short, contents):
     (problem,) = contents(f"a.{suffix}", json.dumps("A b. " * limit), count)
     assert problem.startswith(f"is a document of more than {limit:,} bytes, which is not read")
     assert len(contents(f"a.{suffix}", json.dumps("A b. " * (limit // 6)), count)[0]) > 100
+
+
+TABLES = {
+    "unquoted.csv": (
+        'text\nRuna woke, and left.\n"No," he said.\n',
+        'Runa woke, and left.|"No," he said.',
+    ),
+    "escaped.csv": ('id,text\n1,"She said \\"go, you\\"."\n2,A\\, b\n', 'She said "go, you".|A, b'),
+    "pipes.csv": ("id|text\n1|She, so; go\n", "She, so; go"),
+    "excel.csv": ("sep=;\nid;text\n1;She, so\n", "She, so"),
+    "open.csv": (
+        'id,text\n1,"Never. He ran.\n2,Otto.\n3,"Go!" he said.\n',
+        '"Never. He ran.|Otto.|"Go!" he said.',
+    ),
+    "open.tsv": ('id\ttext\n1\t"Never.\n2\tShe said "\n3\tx\n', '"Never.|She said "|x'),
+    "lines.csv": ('id,text\n1,"He ran,\nand ""she"", too."\n2,x\n', 'He ran,\nand "she", too.|x'),
+    "more.csv": (
+        "id,text\n1,He ran, too.\n2,x,,\n",
+        "has 3 cells for 2 columns; put cells in quotation marks|x",
+    ),
+    "more_lines.csv": (
+        'id,text\n1,"He\nran",x\n2,x\n',
+        "has 3 cells for 2 columns; put cells in quotation marks|x",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_text_of_a_table_is_lost_in_silence(contents, name):
+    table, expected = TABLES[name]
+    for document, text in zip(contents(name, table, False), expected.split("|"), strict=True):
+        assert text == document["text"] if isinstance(document, dict) else document.startswith(text)
+
+
+cells = st.text("aB \"'\\,;\t|.\n", min_size=1, max_size=12).map(lambda text: f"x{text}y")
+rows_of_cells = st.lists(
+    st.tuples(cells, cells | cells.map(lambda text: f'"{text}')), min_size=1, max_size=5
+)
+DIALECTS = [
+    {},
+    {"quoting": csv.QUOTE_ALL},
+    {"escapechar": "\\", "doublequote": False, "quoting": csv.QUOTE_ALL},
+    {"escapechar": "\\", "quoting": csv.QUOTE_NONE},
+]
+
+
+def letters(text):
+    return [char for char in text if char.isalnum()]
+
+
+@given(rows_of_cells, st.sampled_from(DIALECTS), st.sampled_from(",;\t|"))
+def test_tables_of_any_dialect_keep_the_letters_of_their_texts(rows, dialect, mark):
+    file = io.StringIO()
+    writer = csv.writer(file, delimiter=mark, lineterminator="\n", **dialect)
+    writer.writerows([("id", "text"), *rows])
+    documents = list(
+        stories_in([f"{line}\n".encode() for line in file.getvalue().split("\n")], "a.csv")
+    )
+    if not any(document.problem for document in documents):
+        read = "".join(f"{d.content['id'] or ''}{d.content['text']}" for d in documents)
+        assert letters(read) == letters("".join(map("".join, rows)))
+    if dialect in DIALECTS[:2] and mark != "\t":
+        assert [d.content["text"] for d in documents] == [text for _, text in rows]
+
+
+@given(rows_of_cells, st.sampled_from(",\t"))
+def test_hand_made_tables_keep_the_letters_of_their_texts(rows, mark):
+    lines = [mark.join(cell.replace("\n", " ") for cell in row) for row in [("id", "text"), *rows]]
+    documents = list(stories_in([f"{line}\n".encode() for line in lines], "a.csv"))
+    read = sum(
+        len(letters(f"{d.content['id']}{d.content['text']}")) for d in documents if not d.problem
+    )
+    if not any(document.problem for document in documents):
+        assert read == sum(len(letters(cell)) for row in rows for cell in row)
+
+
+def test_names_of_columns_and_ids_are_the_same_in_every_format(contents):
+    row = {"id": 3.0, "Plot": "Runa woke."}
+    assert contents("a.jsonl", json.dumps(row)) == [{"id": 3.0, "text": "Runa woke."}]
+    assert contents("a.json", json.dumps([row]), 0) == [{"id": 3.0, "text": "Runa woke."}]
+    assert contents("a.csv", "id,Plot\n3,Runa woke.") == [{"id": "3", "text": "Runa woke."}]
+    (problem,) = contents("a.jsonl", '{"id": 1, "line": "Runa woke."}')
+    assert "its columns: id, line" in problem and "--column" in problem
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.jsonl"])
+def test_utf_16_is_named_and_the_mark_of_utf_8_is_read(contents, name):
+    text = "text\nRuna woke." if name == "a.csv" else '{"text": "Runa woke."}'
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be"):
+        problem = contents(name, text.encode(encoding), False)[0]
+        assert problem.startswith("is UTF-16") and "iconv -f UTF-16" in problem
+    assert "Runa woke." in str(contents(name, text.encode("utf-8-sig"), False))
 
 
 def test_a_cell_that_is_too_long_ends_a_table(contents, request):

@@ -107,6 +107,11 @@ def test_sentences_are_also_called_story():
         assert [story.text[lo:hi] for lo, hi in story.spans] == list(story.sentences)
 
 
+def test_a_whole_number_may_be_a_float_as_pandas_makes_it():
+    for value, id in ((3.0, 3), (np.float32(3), 3), (float("nan"), None), (np.int64(3), 3)):
+        assert Story.parse({"text": "A b.", "id": value}).id == id
+
+
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
@@ -127,6 +132,7 @@ def test_sentences_are_also_called_story():
         ({"story": 7}, "not int"),
         ({"story": [["A."], ["B."]], "windows": 2}, "given twice"),
         ({"sentences": [["A."], ["B."]], "windows": 2}, "given twice"),
+        ({"text": "A b.", "id": 1.5}, "the id is float; an id is a text or a whole number"),
         ({"text": "A b.", "id": ["x"]}, "the id is list; an id is a text or a whole number"),
         ({"text": "A b.", "id": "\udc00"}, "the id has a lone surrogate"),
         (StoryError("a page is missing"), "a page is missing"),
