@@ -89,7 +89,7 @@ def _unreadable(path: str, error: BaseException) -> RowError:
 
 
 def _json_lines(path: str, file: IO[bytes]) -> Iterator[Entry]:
-    for where, row, problem in stories_in(file, path, "jsonl"):
+    for where, row, problem in stories_in(file, path, "jsonl", column=""):
         if problem is not None:
             raise RowError(where, problem)
         yield where, None, row

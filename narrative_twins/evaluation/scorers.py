@@ -183,7 +183,7 @@ def saved_runs(data: LabelledStories, files: Sequence[str | Path]) -> Iterator[S
     for path in files:
         by_story: dict[tuple[str, ...], dict[str, list[float]]] = {}
         with open(path, "rb") as file:
-            for where, row, problem in stories_in(file, str(path), "jsonl"):
+            for where, row, problem in stories_in(file, str(path), "jsonl", column=""):
                 try:
                     scores = saved_scores(row["scores"], len(row["sentences"]))
                     by_story[tuple(row["sentences"])] = scores

@@ -69,7 +69,7 @@ def read_works(
         anonymized: use the translations of `Tell me again!` with names replaced as twins; the story
             keeps its names, so that story and twin have no names in common.
     """
-    for name, content, problem in read_stories(files):
+    for name, content, problem in read_stories(files, column=""):
         try:
             if problem is not None:
                 raise RowError(name, problem)

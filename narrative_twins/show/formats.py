@@ -268,7 +268,7 @@ def read_results(paths: Iterable[str | os.PathLike[str]]) -> Iterator[StorySalie
     for path in paths:
         file = os.fspath(path)
         form = "json" if file.lower().endswith(".json") else "jsonl"
-        for document in read_stories([file], form):
+        for document in read_stories([file], form, column=""):
             try:
                 if document.problem is not None:
                     raise ValueError(document.problem)

@@ -93,8 +93,8 @@ def read_stories(
         input_format: the format; `"auto"` selects it by suffix, text if that is unknown. Standard
             input is JSON Lines if its first non-blank line starts with `{` or is a JSON list.
         named: whether a text gets the file name as id; None if there are several files.
-        column: the column (in JSON the key) of the stories; default in tables the only one, or one
-            of `TEXT_COLUMNS`.
+        column: the column (in JSON the key) of the stories, see `story_in_column`; default the only
+            one, or one of `TEXT_COLUMNS`.
     """
     paths = files_of(paths)
     named = len(paths) > 1 if named is None else named
@@ -326,11 +326,11 @@ def read_roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def story_in_column(row: Any, column: str | None) -> Any:
-    """The story in a column of a row, with the id of the row. By default, the row itself if it is
-    in a form that `Story.parse` accepts, else the first of `TEXT_COLUMNS` that it has. Raises a
-    `ValueError` if the row has no such column."""
-    if column is None:
-        if not isinstance(row, Mapping) or not CONTENTS.isdisjoint(row):
+    """The story in a column of a row, with the id of the row; the row itself for `""`. By default,
+    the row itself if it is in a form that `Story.parse` accepts, else the first of `TEXT_COLUMNS`
+    that it has. Raises a `ValueError` if the row has no such column."""
+    if not column:
+        if column == "" or not isinstance(row, Mapping) or not CONTENTS.isdisjoint(row):
             return row
         column = _story_column([name for name in row if isinstance(name, str)], None, "the row ")
     if not isinstance(row, Mapping) or column not in row:

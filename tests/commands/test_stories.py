@@ -62,7 +62,10 @@ def test_a_bad_row_of_parquet_does_not_end_the_file(score, tmp_path):
     assert (done.code, [row.get("id") for row in done.rows]) == (1, [1, None, 4])
     assert "row 1, id 1.5: the id is float" in done.err
     Dataset.from_list([{"line": "It rained.", "at": 1}]).to_parquet(tmp_path / "b.parquet")
-    assert "its columns: line, at); name one of them with --column" in score(tmp_path / "b.parquet").err
+    assert (
+        "its columns: line, at); name one of them with --column"
+        in score(tmp_path / "b.parquet").err
+    )
 
 
 def test_a_text_without_full_stops_names_the_splitters(score, tmp_path):
