@@ -82,7 +82,7 @@ def _sentences(paragraph: str) -> Iterator[Span]:
     starts.update(end.end() for end in _SURE_END.finditer(paragraph))
     begin = line = 0
     for start in (*sorted(starts)[1:], len(paragraph)):
-        while paragraph[start - 1 : start] == HIDDEN:
+        while start < len(paragraph) and paragraph[start - 1] == HIDDEN and start > begin:
             start -= 1
         sentence = paragraph[begin:start].strip()
         if start < len(paragraph) and sentence:
