@@ -200,12 +200,12 @@ def decode(data: bytes) -> str:
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        for start, kind in _OTHER_FILES.items():
-            if data.startswith(start):
-                raise ValueError(f"is {kind}, which is not read here under this name") from None
-        where = f"byte {error.start} (0x{data[error.start]:02x})"
+        byte, iconv = data[error.start], "iconv -f WINDOWS-1252 -t UTF-8"
+        kind = next((kind for start, kind in _OTHER_FILES.items() if data.startswith(start)), "")
         raise ValueError(
-            f"is not UTF-8 at {where}; convert it, perhaps with `iconv -f WINDOWS-1252 -t UTF-8`"
+            f"is {kind}, which is not read here under this name"
+            if kind
+            else f"is not UTF-8 at byte {error.start} (0x{byte:02x}); convert it, perhaps with `{iconv}`"
         ) from None
 
 
@@ -304,15 +304,16 @@ def check_cells(row: Row) -> dict[str, Any]:
     """A row of `table_rows`; raises a `ValueError` if it is not UTF-8, or has more cells than there
     are columns."""
     cells = "".join(cell for cell in row.values() if isinstance(cell, str))
+    problem = ""
     if byte := _ESCAPED.search(cells):
-        raise ValueError(
-            f"is not CSV in UTF-8 (byte 0x{ord(byte[0]) - 0xDC00:02x}); convert the table"
-        )
-    if more := row.pop(None, None):
-        raise ValueError(
+        problem = f"is not CSV in UTF-8 (byte 0x{ord(byte[0]) - 0xDC00:02x}); convert the table"
+    elif more := row.pop(None, None):
+        problem = (
             f"has {len(row) + len(more)} cells for {len(row)} columns; put cells in quotation marks"
             " and double those in their text"
         )
+    if problem:
+        raise ValueError(problem)
     return row
 
 
