@@ -27,8 +27,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 @when_imported("transformers.pipelines")
 def _import_pipeline(module: ModuleType) -> None:
-    """Register the task when somebody imports `transformers.pipelines`, which takes seconds, so that
-    importing this package stays fast."""
+    """Register the task when somebody imports `transformers.pipelines`. That takes seconds, so this
+    package does not import it itself."""
     import_module("narrative_twins.pipeline")
 
 
