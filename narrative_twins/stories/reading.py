@@ -200,12 +200,13 @@ def decode(data: bytes) -> str:
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        byte, iconv = data[error.start], "iconv -f WINDOWS-1252 -t UTF-8"
+        where = f"byte {error.start} (0x{data[error.start]:02x})"
+        fix = "convert it, perhaps with `iconv -f WINDOWS-1252 -t UTF-8`"
         kind = next((kind for start, kind in _OTHER_FILES.items() if data.startswith(start)), "")
         raise ValueError(
             f"is {kind}, which is not read here under this name"
             if kind
-            else f"is not UTF-8 at byte {error.start} (0x{byte:02x}); convert it, perhaps with `{iconv}`"
+            else f"is not UTF-8 at {where}; {fix}"
         ) from None
 
 
