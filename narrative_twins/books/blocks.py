@@ -300,6 +300,17 @@ def frame(text: str) -> Span:
     return start, next((end.start() for end in ends if end.start() >= start), len(text))
 
 
+def has_chapters(blocks: Sequence[Block]) -> bool:
+    """Whether a document has chapters, whatever its part of the book is called."""
+    shown = [block for block in blocks if block.kind != "left out" and block.text]
+    sections = [
+        after
+        for block, after in pairwise(shown)
+        if block.kind == "heading" and SENTENCE_END.search(after.text) and not after.reason
+    ]
+    return bool(find_headings("\n\n".join(b.text for b in shown))) or len(sections) > 1
+
+
 def is_break(line: str) -> bool:
     """Whether a line has only marks, such as asterisks."""
     return bool(_BREAK.fullmatch(line)) and not line.isspace()

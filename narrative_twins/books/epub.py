@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from narrative_twins.books.archive import Archive, elements, inner_path, shown_name
-from narrative_twins.books.blocks import SENTENCE_END, Block, Book, book_of_blocks
+from narrative_twins.books.blocks import Block, Book, book_of_blocks, has_chapters
 from narrative_twins.books.markup import (
     NAVIGATION,
     NOT_THE_STORY,
@@ -15,7 +14,6 @@ from narrative_twins.books.markup import (
     html_blocks,
     local_name,
 )
-from narrative_twins.stories.sentences import find_headings
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _NCX = "application/x-dtbncx+xml"
@@ -72,7 +70,7 @@ def epub_book(data: bytes) -> Book:
     for name in names:
         document = archive.try_to(archive.parsed, name, html_blocks, labels.get(name, {}), True)
         documents[name] = document.blocks if document else []
-        if not names[name] and name in left_out and not _has_chapters(documents[name]):
+        if not names[name] and name in left_out and not has_chapters(documents[name]):
             names[name] = left_out[name]
     if all(names.values()):  # the whole book would be its cover
         names |= {name: "" for name in left_out if name in names}
@@ -88,17 +86,6 @@ def epub_book(data: bytes) -> Book:
         ]
     title = next(filter(None, map(_text, elements(tree, "title"))), None)
     return book_of_blocks(blocks, title, problems=archive.problems)
-
-
-def _has_chapters(blocks: Sequence[Block]) -> bool:
-    """Whether a document has chapters, whatever its part of the book is called."""
-    shown = [block for block in blocks if block.kind != "left out" and block.text]
-    sections = [
-        after
-        for block, after in pairwise(shown)
-        if block.kind == "heading" and SENTENCE_END.search(after.text) and not after.reason
-    ]
-    return bool(find_headings("\n\n".join(b.text for b in shown))) or len(sections) > 1
 
 
 def _navigation(

@@ -268,7 +268,7 @@ def test_the_command_names_what_is_wrong(bert_folder, capsys, monkeypatch):
         main(["app", "--port", "70000"])
     built = []
     monkeypatch.setattr(
-        "narrative_twins.app.server.serve", lambda build, **options: built.append(build())
+        "narrative_twins.app.server.serve", lambda build, *args, **options: built.append(build())
     )
     assert main(["app", "--model", bert_folder, "--exact", "--max-sentences", "30"]) == 0
     assert (built[0].method, built[0].scoring.max_sentences) == ("exact", 30)

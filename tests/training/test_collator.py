@@ -154,5 +154,5 @@ def test_text_beyond_the_context_is_cut_with_one_warning(context, warnings, capl
 def test_invalid_settings_are_refused():
     with pytest.raises(ValueError, match="twins='triplets' is unknown; use 'narrative' or 'drop"):
         collator(twins="triplets")
-    with pytest.raises(TypeError, match="must be that of a StoryEncoder"):
+    with pytest.raises(TypeError, match="must be a StoryEncoder's"):
         TwinsCollator(encoder_of("bert")[1])
