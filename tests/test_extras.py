@@ -106,7 +106,6 @@ def test_commands_of_the_readme_run_with_what_scoring_needs_or_name_the_extra(tm
         "score book.pdf": "pdf",
         "score rows.parquet": "train",
         "show scores.jsonl --out scores.csv": None,
-        "report window_cleaner.txt --out report": None,
         "book book.txt": None,
         **{f"book book.{suffix}": "books" for suffix in ("md", "epub", "docx", "html")},
         "extract book.epub --share 10%": "books",

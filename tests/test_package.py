@@ -110,7 +110,7 @@ def test_metadata_of_the_distributions(built):
         description = metadata.get_payload(decode=True).decode()
         targets = re.findall(r"\]\(([^)]+)\)", description)
         assert len(targets) > 10 and all(target.startswith("https://") for target in targets)
-        assert f"({REPOSITORY}/raw/v{VERSION}/docs/app.png)" in description
+        assert f"({REPOSITORY}/raw/v{VERSION}/docs/haunted_stable.png)" in description
 
 
 @pytest.mark.slow

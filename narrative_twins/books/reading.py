@@ -129,14 +129,11 @@ def book_of(name: str, data: bytes, input_format: str = "auto") -> Book:
         raise ValueError(f"has more than {MAX_FILE:,} bytes; divide it into volumes")
     form = BOOK_FORMATS[input_format]
     try:
-        return form.read(data)
-    except ImportError as missing:
-        problem = missing
-        try:
-            check_extra(form.extra or "books")
-        except ImportError as error:  # says what to install
-            problem = error
-        raise ValueError(f"is {input_format}: {problem}; or convert it to plain text") from None
+        if form.extra is not None:
+            check_extra(form.extra)
+    except ImportError as error:  # says what to install
+        raise ValueError(f"is {input_format}: {error}; or convert it to plain text") from None
+    return form.read(data)
 
 
 def book_format(name: str) -> str:

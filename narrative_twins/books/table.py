@@ -186,7 +186,7 @@ class BookTable:
 
 
 def book_table(book: Book | str | os.PathLike[str], splitter: Splitter | None = None) -> BookTable:
-    """The chapters, scenes and sentences of a book. Each sentence is in one paragraph, no heading
+    r"""The chapters, scenes and sentences of a book. Each sentence is in one paragraph, no heading
     is a sentence, and a chapter without a sentence is left out. Sentences have the automatic
     windows of `Story.parse` within each scene.
 
@@ -205,7 +205,7 @@ def book_table(book: Book | str | os.PathLike[str], splitter: Splitter | None = 
         from narrative_twins.books import book_table
 
         with open("book.txt", "w") as file:
-            file.write("Chapter 1\\n\\nNadia ran. It rained.\\n\\nChapter 2\\n\\nShe fell.")
+            file.write("Chapter 1\n\nNadia ran. It rained.\n\nChapter 2\n\nShe fell.")
         table = book_table("book.txt")
         assert [unit.text for unit in table.sentences[:2]] == ["Nadia ran.", "It rained."]
         assert [unit.text for unit in table.chapters] == ["Chapter 1", "Chapter 2"]

@@ -1,6 +1,6 @@
 '''A reader of typed signatures: a command is a function, and its docstring is the help.
 
-```python
+```text
 @command(extra="train")
 def push(model: str, *, to: str, private: bool = False) -> int:
     """Push an encoder to the Hub.

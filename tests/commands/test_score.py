@@ -138,7 +138,7 @@ def test_invalid_stories_are_reported_and_skipped(score, story, tmp_path):
         b'{"text": "Nadia ran. It rained."}': "",
         b'{"text": ': "is not valid JSON",
         b'{"text": ""}': "the story is empty",
-        b"\xff\xfe": "is not UTF-8",
+        b"\xff\xff": "is not UTF-8",
         b'{"sentences": ["A b.", 3]}': "sentence 1 is int, not text",
         '{"sentences": ["Nadia ran.", "\u0301"]}'.encode(): "sentence 1",
         b'{"text": "Omar left. It snowed."}': "",

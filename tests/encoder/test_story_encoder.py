@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 from narrative_twins import StoryEncoder
 from narrative_twins.encoder.passes import ForwardPasses
 
-from support.models import encoder_of, modules, small
+from support.models import encoder_of, modules
 from support.strategies import stories
 
 TEXTS = [
@@ -84,7 +84,7 @@ def test_other_models_are_refused():
 
 
 def test_each_text_passes_through_the_model_once(monkeypatch):
-    encoder = small()
+    encoder = StoryEncoder(*encoder_of("bert"))
     seen = []
     states = ForwardPasses.states
     monkeypatch.setattr(
