@@ -131,9 +131,9 @@ def book_of(name: str, data: bytes, input_format: str = "auto") -> Book:
     try:
         if form.extra is not None:
             check_extra(form.extra)
+        return form.read(data)
     except ImportError as error:  # says what to install
         raise ValueError(f"is {input_format}: {error}; or convert it to plain text") from None
-    return form.read(data)
 
 
 def book_format(name: str) -> str:
