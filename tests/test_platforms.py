@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from narrative_twins import Story, StoryEncoder, score_stories
+from narrative_twins import Story, StoryEncoder, evaluate, score_stories
 from narrative_twins.books import book_table
 from narrative_twins.data import load_story_salience, load_story_twins
 from narrative_twins.evaluation.labelled import load_labelled
@@ -241,6 +241,15 @@ def test_scoring_makes_no_float64(options):
     assert len(result.scores) == 4
     with pytest.raises(AssertionError, match="makes float64"), NoFloat64():
         torch.ones(2).double()
+
+
+def test_evaluation_makes_no_float64(tmp_path):
+    rows = [{"story": SENTENCES[:5], "labels": [0, 1, 0, 0, 1]}] * 3
+    path = write_rows(tmp_path / "labels.jsonl", rows)
+    options = {"baselines": ["trail", "textrank"], "sentence_encoder": small()}
+    with NoFloat64():
+        comparison = evaluate(small(), str(path), **options)
+    assert "textrank" in comparison.tables()[0].to_markdown()
 
 
 @pytest.mark.parametrize("size", [None, 2])

@@ -159,7 +159,7 @@ def encoder_name(encoder: Any) -> str:
         return "default"
     parts = Path(str(getattr(getattr(encoder, "model", None), "name_or_path", encoder))).parts
     named = [part for part in parts if part != "final" and not part.startswith("checkpoint-")]
-    return (named or parts)[-1]
+    return (named or parts or ["encoder"])[-1]
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:
