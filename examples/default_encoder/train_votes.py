@@ -1,10 +1,13 @@
-"""Train the default encoder: it learns to rank sentences as readers do, in three stages.
+"""Train the default encoder: it learns to rank sentences as readers do, in three stages; and the
+base encoder, five times as large, in a stage of its own.
 
     python examples/default_encoder/train_votes.py DATA --base runs/twins/encoder --out runs/votes
     python examples/default_encoder/train_votes.py DATA --stage one-pass --base runs/votes/encoder \\
         --out runs/one-pass
     python examples/default_encoder/train_votes.py DATA --stage distilled \\
         --base runs/one-pass/encoder --out runs/distilled
+    python examples/default_encoder/train_votes.py DATA --stage base --seeds 0 \\
+        --base all-mpnet-base-v2 --out runs/base
 
 Many training data are in the package: stories, their distractors, everyday stories and prose with
 votes that a language model judged, synopses with the turning points that their writer intended, and
@@ -93,6 +96,17 @@ ROWS = {
         "one pass: film plots": 480,
         "one pass: summaries": 260,
     },
+    "base": {
+        "operations": 96,
+        "votes": 480,
+        "twins": 480,
+        "window twins": 96,
+        "one pass: votes": 8_800,
+        "one pass: prose": 800,
+        "one pass: turning points": 160,
+        "one pass: film plots": 320,
+        "one pass: summaries": 200,
+    },
     "distilled": {
         "operations": 128,
         "votes": 640,
@@ -118,13 +132,14 @@ ENCODERS = {
     "votes": ("of twins", "with votes"),
     "one-pass": ("with votes", "in one pass too"),
     "distilled": ("in one pass too", "distilled"),
+    "base": ("not trained", "with twins and votes"),
 }
 """By stage, what the tables call the encoder it starts from, and those of its seeds."""
-BASE_PART = {"votes": 1.0, "one-pass": 0.25, "distilled": 0.25}
+BASE_PART = {"votes": 1.0, "one-pass": 0.25, "distilled": 0.25, "base": 0.0}
 """Part of the encoder that a stage starts from in the mean of the weights, in which each seed has
 one part. It gives back some of what votes cost: twins that are nearer than distractors (Wortsman
 et al., 2022, "Robust fine-tuning of zero-shot models")."""
-RATES = {"votes": 3e-5, "one-pass": 5e-5, "distilled": 4e-5}
+RATES = {"votes": 3e-5, "one-pass": 5e-5, "distilled": 4e-5, "base": 3e-5}
 """By stage, the learning rate."""
 SETTINGS = {
     "warmup_steps": 0.1,
@@ -132,6 +147,8 @@ SETTINGS = {
     "per_device_train_batch_size": 16,
     "window_batch_size": 8,
 }
+LARGE = {"window_batch_size": 4, "warmup_steps": 0.05, "save_strategy": "steps", "save_steps": 100}
+"""What differs for the base encoder, whose run takes long: it is saved, and continued."""
 
 
 def data_sets(stage: str, base: str, seed: int, data: Path, out: Path) -> dict[str, Dataset]:
@@ -174,7 +191,16 @@ def data_sets(stage: str, base: str, seed: int, data: Path, out: Path) -> dict[s
         plots = saved(out / "plots.json", lambda: distilled_plots(base, data))
         found["one pass: distilled stories"] = Dataset.from_list(stories).shuffle(seed)
         found["one pass: distilled plots"] = Dataset.from_list(plots).shuffle(seed)
-    return {name: found[name].take(min(len(found[name]), rows)) for name, rows in counts.items()}
+    rows = {name: found[name].take(min(len(found[name]), count)) for name, count in counts.items()}
+    return rows if stage != "base" else {name: smaller(each) for name, each in rows.items()}
+
+
+def smaller(rows: Dataset) -> Dataset:
+    """Rows of long texts as stories of one window, whose batches are smaller."""
+    if isinstance(rows[0]["story"][0], list) or max(map(len, rows["story"])) <= LONGEST:
+        return rows
+    labelled = rows.select_columns(["story", "labels"])
+    return Dataset.from_list([row | {"story": [row["story"]]} for row in labelled])
 
 
 def balanced(rows: list[dict[str, list]], column: str, most: int) -> list[dict[str, list]]:
@@ -226,7 +252,9 @@ def losses(model: Any) -> dict[str, SalienceLoss]:
 def train(stage: str, base: str, seed: int, data: Path, out: Path) -> None:
     """Train a stage with a seed and save its encoder."""
     model = trainable_encoder(base)
-    settings = SETTINGS | {"learning_rate": RATES[stage]}
+    settings = SETTINGS | {"learning_rate": RATES[stage], "save_strategy": "no"}
+    if stage == "base":
+        settings |= LARGE | {"save_total_limit": 1}
     if stage != "votes":
         settings = settings | {"bf16": True, "use_cpu": not torch.cuda.is_available()}
         for module in model.modules():
@@ -234,11 +262,12 @@ def train(stage: str, base: str, seed: int, data: Path, out: Path) -> None:
             if type(module).__name__.endswith("SelfAttention"):
                 module.dropout.p = 0.0
     arguments = NarrativeTwinsTrainingArguments(
-        str(out), seed=seed, logging_steps=10, save_strategy="no", report_to="none", **settings
+        str(out), seed=seed, logging_steps=10, report_to="none", **settings
     )
     rows = data_sets(stage, base, seed, data, out.parent)
     loss = {name: value for name, value in losses(model).items() if name in rows}
-    NarrativeTwinsTrainer(model, arguments, rows, loss=loss).train()
+    trainer = NarrativeTwinsTrainer(model, arguments, rows, loss=loss)
+    trainer.train(resume_from_checkpoint=any(out.glob("checkpoint-*")) or None)
     StoryEncoder.from_sentence_transformer(model).save_pretrained(out / "encoder")
 
 
