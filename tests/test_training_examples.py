@@ -243,7 +243,9 @@ def test_training_on_votes(tmp_path, bert_folder, works, monkeypatch):
     train_votes.main()
 
 
-@pytest.mark.parametrize("facts", ["twins_encoder.yaml", "default_encoder.yaml"])
+@pytest.mark.parametrize(
+    "facts", ["twins_encoder.yaml", "default_encoder.yaml", "base_encoder.yaml"]
+)
 def test_card_of_the_default_encoder_is_complete(tmp_path, facts):
     measured = dict.fromkeys(measuring.COLUMNS.values(), 0.25)
     options = {"objective": " (settings)", "seeds": "0, 1"}

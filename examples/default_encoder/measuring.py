@@ -10,6 +10,7 @@ from typing import Any
 from datasets import Dataset
 from judged import is_held_out, judged_passages
 from sentence_transformers import SentenceTransformer
+from triples import triples
 
 from narrative_twins.data import (
     load_story_salience,
@@ -36,8 +37,8 @@ COLUMNS = {
     "twins of stories": "stories_accuracy",
     "of synopses": "synopses_accuracy",
 }
-PROSE = {"tales": "tales_summarization_spearman"}
-"""A further column, of passages of tales that training with votes holds out."""
+PROSE = {"tales": "tales_summarization_spearman", "triples": "triples_accuracy"}
+"""Further columns: passages of tales that training with votes holds out, and `triples.py`."""
 ONE_PASS = {
     "summarization": "one_pass_rocstories_summarization_spearman",
     "AUC": "one_pass_rocstories_summarization_auc",
@@ -109,7 +110,8 @@ is nearer to its story (window by window for synopses) than the distractor is, o
 corpora. Rows of several seeds are mean ± standard deviation. `make {target}` of the package trains and measures."""
 _PROSE_NOTES = """
 Tales: Spearman of summarization with the marks of a language model on 97 passages of fairy tales, whose works were held
-out. Summaries: the same on 260 and 242 plot summaries (SQuALITY) with how much of a sentence other people's summaries
+out. Triples: how often a text is nearer to another person's version of it than to the text of another story with the
+most similar words (`triples.py`). Summaries: the same as for tales on 260 and 242 plot summaries (SQuALITY) with how much of a sentence other people's summaries
 keep; the first 260 are training data of the last two stages."""
 TWINS_NOTES = _NOTES.format(stories=250, target="encoder-twins")
 HALVES_NOTES = _NOTES.format(stories="123 and 127", target="encoder") + _PROSE_NOTES
@@ -171,6 +173,8 @@ def measure(folder: Path, data: Path, halves: bool = False, exact: bool = True) 
         TwinsEvaluator(load_story_twins(split="validation"), name="stories"),
         TwinsEvaluator(load_window_twins(split="validation"), name="synopses", batch_size=8),
     ]
+    if halves:
+        evaluators.append(TwinsEvaluator(triples(data), name="triples", batch_size=8))
     return {name: value for evaluator in evaluators for name, value in evaluator(model).items()}
 
 

@@ -337,11 +337,12 @@ def report(
             tables.append("\n".join([f"{title}{form}:", "", *heading(columns), *rows]))
     table = "\n\n".join(tables)
     print(table)
-    used = {"learning_rate": " and ".join(map(str, RATES.values())), **SETTINGS}
+    rates = [RATES[stage]] if stage == "base" else RATES.values()
+    used = {"learning_rate": " and ".join(map(str, rates)), **SETTINGS}
     settings = ", ".join(f"{name} {value}" for name, value in used.items())
     write_card(
         final,
-        "default_encoder.yaml",
+        "base_encoder.yaml" if stage == "base" else "default_encoder.yaml",
         f"{table}\n{HALVES_NOTES}",
         of_half(after, "reported"),
         objective=f" ({settings})",
