@@ -129,6 +129,7 @@ class Plan:
     results: Mapping[str, Prompted]
     tables: Sequence[TableSpec]
     figures: Sequence[CurvesSpec | LinesSpec | SalienceSpec]
+    scoring: Mapping[str, Mapping[str, Any]]
 
 
 def shown(path: Path) -> str:
@@ -169,7 +170,7 @@ class _Reader:
 
     def plan(self) -> Plan:
         content = self.mapping(
-            self.content, "", ("seeds", "runs", "tables"), ("results", "figures")
+            self.content, "", ("seeds", "runs", "tables"), ("results", "figures", "scoring")
         )
         seeds = self.seeds(content["seeds"], "seeds")
         self.runs = {
@@ -193,7 +194,11 @@ class _Reader:
                     f"figures.{name}",
                     "there is a table of this name, whose files would be replaced",
                 )
-        return Plan(self.runs, self.results, list(self.tables.values()), figures)
+        scoring = {
+            self.choice(data, CORPORA, "scoring"): self.mapping(options, f"scoring.{data}")
+            for data, options in self.mapping(content.get("scoring", {}), "scoring").items()
+        }
+        return Plan(self.runs, self.results, list(self.tables.values()), figures, scoring)
 
     def run(self, name: str, value: Any, seeds: Sequence[int]) -> Run:
         where = f"runs.{name}"

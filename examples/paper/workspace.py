@@ -175,4 +175,5 @@ class Workspace:
             results=files,
             loading=self.loading,
             progress=not self.smoke,
+            **self.plan.scoring.get(data, {}),
         )
