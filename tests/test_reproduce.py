@@ -1,0 +1,196 @@
+"""One command trains all runs of a plan, resumes after a kill, and says which claims replicate."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import plan
+import pytest
+import replication
+import reproduce
+import yaml
+
+from narrative_twins.evaluation.metrics import paired_permutation_test
+
+from support.examples import EXAMPLES
+
+SCRIPT = """\
+import argparse, pathlib, time
+parser = argparse.ArgumentParser()
+for name in ("config", "encoder", "seed", "output_dir", "num_train_epochs", "train_source"):
+    parser.add_argument("--" + name)
+for name in ("resume", "use_cpu"):
+    parser.add_argument("--" + name, action="store_true")
+flags = parser.parse_args()
+folder = pathlib.Path(flags.output_dir)
+steps = sorted(folder.glob("checkpoint-*"))
+print("from", [step.name for step in steps] if flags.resume else "the start")
+with open("trained.txt", "a") as file:
+    file.write(folder.name + "\\n")
+(folder / "checkpoint-20").mkdir(exist_ok=True)
+(folder / "checkpoint-20" / "trainer_state.json").write_text("{}")
+if pathlib.Path("fail").exists():
+    raise SystemExit(3)
+(folder / "final").mkdir()
+(folder / "final" / "README.md").write_text("card")
+"""
+PLAN = {
+    "seeds": [1, 2],
+    "runs": {
+        "full": {"script": "train.py", "config": "c.yaml", "seeds": [1, 2, 3]},
+        "untrained": {"script": "train.py", "config": "c.yaml", "seeds": [1],
+                      "settings": {"num_train_epochs": 0}},
+        "people": {"script": "train.py", "config": "c.yaml",
+                   "settings": {"train_source": "rows/people.jsonl"}},
+        "films": {"script": "train.py", "config": "c.yaml"},
+    },
+    "tables": {
+        "a": {"caption": "A.", "data": "stories", "layout": "wide",
+              "rows": {"x": {"run": "full"}, "y": {"run": "untrained"}, "z": {"run": "people"}}},
+        "b": {"caption": "B.", "data": "synopses", "layout": "sections", "rows": {"x": {"run": "films"}}},
+    },
+}  # fmt: skip
+ORDER = ["full-seed1", "untrained-seed1", "films-seed1", "full-seed2", "films-seed2", "full-seed3"]
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    """A folder with a plan whose training script only writes files; scores and tables are listed in
+    `calls`."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "c.yaml").touch()
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(PLAN, sort_keys=False))
+    monkeypatch.chdir(tmp_path)
+    calls = []
+    monkeypatch.setattr(reproduce, "make_rows", lambda *_: None)
+    monkeypatch.setattr(reproduce, "score", lambda job, *_: calls.append(job.folder.name))
+    monkeypatch.setattr(reproduce, "make_tables", lambda *_: calls.append("tables"))
+    monkeypatch.setattr(reproduce.signal, "signal", lambda *_: None)
+    return calls
+
+
+def drive(monkeypatch, folder: Path) -> None:
+    flags = ["--plan", folder / "plan.yaml", "--state", folder / "state", "--base", "base"]
+    monkeypatch.setattr(sys, "argv", ["reproduce.py", *map(str, flags)])
+    reproduce.main()
+
+
+def trained(folder: Path) -> list[str]:
+    return (folder / "state" / "trained.txt").read_text().split()
+
+
+def test_first_seeds_come_first_and_nothing_is_repeated(work, tmp_path, monkeypatch, capsys):
+    drive(monkeypatch, tmp_path)
+    printed = capsys.readouterr().out.splitlines()
+    assert trained(tmp_path) == ORDER
+    sets = [["full-seed1", "untrained-seed1"], ["films-seed1"], ["full-seed2"], ["films-seed2"],
+            ["full-seed3"]]  # fmt: skip
+    assert work == [call for part in sets for call in [*part, "tables"]]
+    assert printed[0] == "people is skipped, since there are no rows for it"
+    assert printed[1] == "6 runs, 0 complete, 20 minutes left"  # 4 times 2, 2 times 6
+    assert printed[-1] == "full-seed3, 0 minutes left"
+    assert not list((tmp_path / "state").rglob("checkpoint-*"))
+    log = [json.loads(line) for line in (tmp_path / "state/runs.jsonl").read_text().splitlines()]
+    assert [f"{run['run']}-seed{run['seed']}" for run in log] == ORDER
+    assert all(0 < run["minutes"] < 1 and 0 < run["peak_gb"] < 1 for run in log)
+    drive(monkeypatch, tmp_path)
+    assert trained(tmp_path) == ORDER and work[11:] == ["tables"]
+
+
+def test_a_stopped_run_resumes_from_its_last_complete_checkpoint(work, tmp_path, monkeypatch):
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "fail").touch()
+    with pytest.raises(SystemExit, match=r"full-seed1 failed; see .*output\.log"):
+        drive(monkeypatch, tmp_path)
+    assert trained(tmp_path) == ["full-seed1"] and not work
+    (state / "fail").unlink()
+    (state / "full-seed1" / "checkpoint-40").mkdir()  # it was being written
+    drive(monkeypatch, tmp_path)
+    assert trained(tmp_path) == ["full-seed1", *ORDER]
+    starts = (state / "full-seed1" / "output.log").read_text().splitlines()
+    assert starts == ["from []", "from ['checkpoint-20']"]
+
+
+def test_the_estimate_is_of_measured_runs_of_the_same_kind(work, tmp_path, monkeypatch):
+    jobs = reproduce.jobs_of(plan.read_plan(tmp_path / "plan.yaml"))
+    assert reproduce.minutes_left(jobs) == 6 * 2 + 2 * 6
+    record = {"kind": "stories, train", "minutes": 5.0}
+    Path("runs.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    assert reproduce.minutes_left(jobs) == 5 * 5 + 2 + 2 * 6
+    final = jobs[0].folder / "final"
+    final.mkdir(parents=True)
+    assert reproduce.minutes_left(jobs) == 5 * 5 + 2 + 2 * 6
+    (final / "README.md").touch()
+    assert reproduce.minutes_left(jobs) == 4 * 5 + 2 + 2 * 6
+
+
+def test_the_plan_is_read_and_its_claims_are_of_its_runs():
+    content = plan.read_plan(EXAMPLES / "paper" / "reproduce.yaml")
+    jobs = reproduce.jobs_of(content)
+    assert {job.run.name for job in jobs} == content.runs.keys()
+    claims = [claim for part in replication.CLAIMS.values() for claim in part]
+    for claim in claims:
+        for line in (claim.first, claim.second):
+            assert line.rpartition(" ")[0] in content.runs
+    data = {job.run.name: job.data for job in jobs}
+    assert all(data[claim.first.split()[0]] == claim.data for claim in claims)
+
+
+def results(**lines: list[list[float | None]]) -> dict[str, object]:
+    """Results of five-sentence stories by line, from the values of each seed."""
+    stories = {
+        f"{name} summarization": {
+            str(seed): {"mean": 0.0, "values": values} for seed, values in enumerate(seeds)
+        }
+        for name, seeds in lines.items()
+    }
+    return {"stories": stories, "synopses": {}, "runs": []}
+
+
+@pytest.mark.parametrize(
+    ("shift", "above", "word"),
+    [
+        (0.1, True, "replicated"),
+        (-0.1, True, "not replicated"),
+        (0.0, True, "undecided"),
+        (0.0, False, "replicated"),
+        (-0.03, False, "replicated"),  # within the margin
+        (-0.1, False, "not replicated"),
+    ],
+)
+def test_verdicts(shift, above, word):
+    noise = np.random.default_rng(0)
+    base = noise.normal(0.3, 0.2, 200)
+    other = [base + shift + noise.normal(0, 0.05, 200) for _ in range(2)]
+    # What is on average equal differs by nothing.
+    other = [each - each.mean() + base.mean() + shift for each in other]
+    content = results(a=[each.tolist() for each in other], b=[base.tolist()])
+    claim = replication.Claim("a", "stories", "a summarization", "b summarization", above)
+    difference, _, p, verdict = replication.verdict(claim, content)
+    assert verdict == word
+    assert float(difference) == pytest.approx(shift, abs=5e-4)
+    exact = paired_permutation_test(np.mean(other, axis=0), base)
+    assert p == ("< 0.001" if exact < 0.001 else f"{exact:.3f}")
+
+
+def test_a_wide_interval_is_undecided_and_a_missing_line_has_no_verdict():
+    content = results(a=[[0.9, 0.1, None, 0.2]], b=[[0.1, 0.9, 0.5, 0.3]])
+    for above in (True, False):
+        claim = replication.Claim("a", "stories", "a summarization", "b summarization", above)
+        assert replication.verdict(claim, content)[-1] == "undecided"
+    claim = replication.Claim("a", "stories", "a summarization", "c summarization")
+    assert replication.verdict(claim, content) is None
+
+
+def test_the_guide_has_the_tables_of_the_committed_results():
+    folder = EXAMPLES / "paper" / "results"
+    content = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    tables = replication.markdown(content)
+    assert (folder / "replication.md").read_text(encoding="utf-8") == tables
+    guide = (EXAMPLES.parent / "docs" / "replication.md").read_text(encoding="utf-8")
+    for table in tables.strip().split("\n\n"):
+        assert table in guide
