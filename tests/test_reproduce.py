@@ -184,13 +184,3 @@ def test_a_wide_interval_is_undecided_and_a_missing_line_has_no_verdict():
         assert replication.verdict(claim, content)[-1] == "undecided"
     claim = replication.Claim("a", "stories", "a summarization", "c summarization")
     assert replication.verdict(claim, content) is None
-
-
-def test_the_guide_has_the_tables_of_the_committed_results():
-    folder = EXAMPLES / "paper" / "results"
-    content = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    tables = replication.markdown(content)
-    assert (folder / "replication.md").read_text(encoding="utf-8") == tables
-    guide = (EXAMPLES.parent / "docs" / "replication.md").read_text(encoding="utf-8")
-    for table in tables.strip().split("\n\n"):
-        assert table in guide
