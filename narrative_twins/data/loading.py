@@ -245,9 +245,9 @@ def load_story_twins(
         source: a data file (`.jsonl`, `.json`, either also with `.gz`, `.parquet` or `.arrow`), a
             pattern such as `"data/*.jsonl"`, a list of these or a `Dataset`, which are the split
             `train`; a mapping of splits to these or a `DatasetDict`; a folder, also of
-            `save_to_disk`, or a Hub id such as `"igorsterner/rocstory-narrative-twins"`, where the
-            card's configurations (see `name`), else file names determine the split; or a path on
-            the Hub, `"hf://datasets/user/name/..."`. None is the package's own corpus of 1,920 rows
+            `save_to_disk`, or a Hub id such as `"igorsterner/rocstory-narrative-twins"`, with the
+            files and splits of `datasets.load_dataset`; or a path on the Hub,
+            `"hf://datasets/user/name/..."`. None is the package's own corpus of 1,920 rows
             in the splits `train` and `validation`, written and judged by a language model.
         split: a split, or a slice of a split in the notation of `datasets`: `"train[:100]"`. None
             for a dict of all.

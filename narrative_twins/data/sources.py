@@ -7,16 +7,16 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import unquote
 from urllib.request import url2pathname
 
 import yaml
-from datasets import Dataset, DatasetDict, config, load_from_disk
-from datasets.data_files import DataFilesDict, get_data_patterns, sanitize_patterns
-from datasets.utils.metadata import MetadataConfigs
-from huggingface_hub import DatasetCard, snapshot_download
+from datasets import Dataset, DatasetDict, config, load_dataset_builder, load_from_disk
+from datasets.data_files import DataFilesDict, get_data_patterns
+from huggingface_hub import snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
 from pyarrow.parquet import read_table
 
@@ -54,6 +54,8 @@ HUB_PATH = re.compile(
     rf"hf://datasets/(?P<id>{HUB_ID.pattern})(@(?P<revision>[^/]+))?(/(?P<inside>.*))?"
 )
 """A data set on the Hub, or files in it, as a path."""
+_CONFIGURATIONS = re.compile(rb"^configs:", re.MULTILINE)
+"""In a card with configurations."""
 
 
 def corpus_files(name: str) -> SplitFiles:
@@ -79,8 +81,8 @@ def source_files(
     """The data files of a source, by split.
 
     Args:
-        source: see `load_story_twins`. Without configurations, the files of a folder or data set on
-            the Hub are those that `datasets.load_dataset` would find.
+        source: see `load_story_twins`. The files of a folder or data set on the Hub are those that
+            `datasets.load_dataset` finds.
         revision, token: for the Hub; the default revision is `main`.
         name: the configuration of a folder or of a data set on the Hub; default the one that its
             card says.
@@ -89,8 +91,8 @@ def source_files(
 
     Raises:
         FileNotFoundError: the source is neither local nor on the Hub, or has no data files.
-        ValueError: the format of a file is unknown, there is no such configuration, or an option
-            does not apply.
+        ValueError: the format of a file is unknown, a folder has files of several formats, there is
+            no such configuration, or an option does not apply.
     """
     hub = name, revision, token
     if isinstance(source, (str, os.PathLike)):
@@ -150,71 +152,53 @@ def _written(rows: Dataset, cache_dir: str | None) -> str:
     return str(file)
 
 
-def _configuration(folder: Path, name: str | None) -> tuple[str, Any]:
-    """The folder of a configuration of the card within `folder`, by default the one that the card
-    says, and the patterns of its files by split: None if file names determine the split."""
-    card, by_name = folder / CARD, MetadataConfigs()
-    if card.is_file():
-        try:
-            by_name = MetadataConfigs.from_dataset_card_data(DatasetCard.load(card).data)
-        except (yaml.YAMLError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"the metadata of {card} are invalid ({error}); repair them"
-            ) from error
-    name = by_name.get_default_config_name() if name is None else name
-    if name not in by_name and (name is not None or by_name):
-        names = ", ".join(by_name) or "none"
-        raise ValueError(f"no configuration {name!r}; choose one with name=: {names}")
-    entry = {} if name is None else by_name[name]
-    files = entry.get("data_files")
-    return str(entry.get("data_dir", "")), None if files is None else sanitize_patterns(files)
-
-
 def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
-    """The data files of a folder by split, also of several formats: of a configuration, if its card
-    has any, else by file names, as `datasets` does it."""
-    inside, patterns = _configuration(folder, name)
-    root, base = os.path.abspath(folder), os.path.join(os.path.abspath(folder), inside)
-    by_split: SplitFiles = {}
-    files_of = DataFilesDict.from_patterns(patterns or get_data_patterns(base), base)
-    for split, files in files_of.items():
-        for file in filter(is_data_file, files):
-            # The card may be from a stranger, and must not name private files of the user.
-            if os.path.commonpath([root, os.path.abspath(file)]) != root:
-                raise ValueError(f"the card names {file}, which is outside of the data set")
-            by_split.setdefault(str(split), []).append(file)
-    if not by_split:
-        raise FileNotFoundError(f"no data files in {base}; supported: {' '.join(DATA_PATTERNS)}")
+    """The data files of a folder by split, as `datasets.load_dataset` finds them: those of a
+    configuration of its card, else by file names."""
+    root, card = os.path.realpath(folder), folder / CARD
+    try:
+        data_files = load_dataset_builder(root, name).config.data_files
+    except (ValueError, TypeError, yaml.YAMLError) as error:
+        problem = f"datasets can't tell the data files of {folder}: {error}"
+        fix = "name a configuration of its card (name=), or pass its files by split"
+        raise ValueError(f"{problem}; {fix}") from error
+    by_split = {str(split): list(map(os.path.abspath, data_files[split])) for split in data_files}
+    files = set(chain(*by_split.values()))
+    # The card may be from a stranger, and must not name private files of the user.
+    if outside := [file for file in files if os.path.commonpath([root, file]) != root]:
+        raise ValueError(f"the card names {outside[0]}, which is outside of the data set")
+    # Of files that no card names, `datasets` reads only the most common format of a split.
+    if not card.is_file() or not _CONFIGURATIONS.search(card.read_bytes()):
+        named = chain(*DataFilesDict.from_patterns(get_data_patterns(root), root).values())
+        left_out = [file for file in named if is_data_file(file) and file not in files]
+        if left_out:
+            names = ", ".join(left_out[:10])
+            problem = f"{folder} has files of several formats, and datasets leaves out {names}"
+            raise ValueError(f"{problem}; pass the files, or files by split: {{'train': [...]}}")
     return by_split
 
 
 def _hub_files(
     path: str, name: str | None, revision: str | None, token: str | bool | None
 ) -> SplitFiles:
-    """The data files by split of a Hub id, or of a path on the Hub. They are downloaded, only those
-    of the configuration; without a network, those in the cache of the Hub are used."""
+    """The data files by split of a Hub id, or of a path on the Hub. They are downloaded; without a
+    network, those in the cache of the Hub are used."""
     match = HUB_PATH.fullmatch(path)
     if match is None and (not HUB_ID.fullmatch(path) or is_data_file(path)):
         problem = "is not a local path, and not a Hub id (user/name); check the name"
         raise FileNotFoundError(f"{path!r} {problem}")
     repo_id, tag, inside = match.group("id", "revision", "inside") if match else (path, None, None)
-    revision = revision or (tag and unquote(tag))
-
-    def download(*patterns: str) -> Path:
-        folder = snapshot_download(
-            repo_id, repo_type="dataset", revision=revision, allow_patterns=[*patterns], token=token
-        )
-        return Path(folder)
-
+    wanted = [inside, f"{inside.rstrip('/')}/**"] if inside else [CARD, *DATA_PATTERNS]
     try:
-        if inside:
-            local = download(inside, f"{inside.rstrip('/')}/**") / inside
-            is_folder = local.is_dir()
-            return _folder_files(local, name) if is_folder else {"train": _matching(str(local))}
-        data_dir, patterns = _configuration(download(CARD), name)
-        wanted = sum(patterns.values(), []) if patterns else ["**"]
-        folder = download(CARD, *(f"{data_dir}/{pattern}".lstrip("/") for pattern in wanted))
-        return _folder_files(folder, name)
+        folder = snapshot_download(
+            repo_id,
+            repo_type="dataset",
+            revision=revision or (tag and unquote(tag)),
+            token=token,
+            allow_patterns=wanted,
+        )
     except (RepositoryNotFoundError, LocalEntryNotFoundError) as error:
         problem = "is not a local path, and can't be found on the Hub"
         raise FileNotFoundError(f"{path!r} {problem}: {error}") from error
+    local = Path(folder, inside or "")
+    return _folder_files(local, name) if local.is_dir() else {"train": _matching(str(local))}

@@ -90,16 +90,38 @@ def test_files_and_patterns(load, tmp_path, monkeypatch):
 
 
 def test_splits_of_a_folder_by_file_names(load, tmp_path):
-    """Of several formats; most files may be something else."""
     names = ["train-00000-of-00002.jsonl", "train-1.jsonl", "dev.json", "deep/test.ndjson.gz"]
     for name in [*names, "notes.json"]:
         write(tmp_path / "data" / name, twins(name))
-    write(tmp_path / "data" / "validation.parquet", twins("dev.parquet"))
-    for number in range(9):
-        (tmp_path / "data" / f"train-{number}.txt").write_text("A text.")
     (tmp_path / "data" / "README.md").write_text("Mine.")
-    expected = {"train": names[:2], "validation": ["dev.parquet", "dev.json"], "test": names[3:]}
+    expected = {"train": names[:2], "validation": ["dev.json"], "test": names[3:]}
     assert ids(load(tmp_path / "data")) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "left_out"),
+    [
+        (["a.jsonl", "b.parquet", "c.parquet"], "a.jsonl"),
+        (["train-1.jsonl", "train-2.json", "train.parquet"], "train-1.jsonl.*train-2.json"),
+        (["train-1.txt", "train-2.txt", "train-3.jsonl"], "train-3.jsonl"),
+    ],
+)
+def test_no_file_of_a_folder_is_left_out_in_silence(load, tmp_path, names, left_out):
+    """`datasets` alone reads the most common format of each split."""
+    for name in names:
+        write(tmp_path / "data" / name, twins(name))
+    message = f"several formats, and datasets leaves out .*{left_out}; pass the files"
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / "data")
+    paths = [tmp_path / "data" / name for name in names if not name.endswith("txt")]
+    assert len(load(paths, "train")) == len(paths)
+
+
+def test_splits_in_different_formats(load, tmp_path):
+    for name in ("train.jsonl", "test.parquet"):
+        write(tmp_path / "data" / name, twins(name))
+    with pytest.raises(ValueError, match="can't tell the data files .* pass its files by split"):
+        load(tmp_path / "data")
 
 
 MISSING = [
@@ -135,7 +157,7 @@ def test_configurations_of_a_folder(load, cached, folder, tmp_path):
     assert expected == ids(load(folder)) == ids(load(folder, name="twins"))
     judged = cached(load_story_salience)(folder, name="judged")
     assert ids(judged) == ids(stock("judged")) == {"train": ["j"]}
-    with pytest.raises(ValueError, match="no configuration 'other'; .* twins, judged"):
+    with pytest.raises(ValueError, match="'other' not found.*twins.*judged"):
         load(folder, name="other")
 
 
@@ -154,11 +176,11 @@ FORMS = [
 INVALID = [
     (
         [{"config_name": "x", "data_dir": "twins"}, {"config_name": "y"}],
-        "no configuration None; choose .*: x, y",
+        "(?s)Config name is missing.*'x', 'y'",
     ),
     ([{"config_name": "x", "data_files": "../secret/*"}], "secret.* outside of the data set"),
     ([{"config_name": "x", "data_files": "SECRET/*.jsonl"}], "outside of the data set"),
-    (3, "metadata of .* are invalid"),
+    (3, "can't tell the data files of .*configs"),
 ]
 
 
@@ -179,7 +201,7 @@ def test_configurations_of_cards(load, folder, tmp_path):
 
 
 def test_data_of_the_hub_and_then_offline(folder, hub, monkeypatch):
-    """Only the files of the configuration are downloaded; later, no network is needed."""
+    """Later, no network is needed."""
     hub.put("datasets", "somebody/stories", folder)
     hub.put("datasets", "somebody/stories", folder, branch="refs/pr/1")
 
@@ -189,7 +211,6 @@ def test_data_of_the_hub_and_then_offline(folder, hub, monkeypatch):
 
     expected = files(folder)
     assert files("somebody/stories", name="judged") == files(folder, name="judged")
-    assert set(hub.downloaded) == {"README.md", "judged/train-00000-of-00001.parquet"}
     path = "hf://datasets/somebody/stories"
     train, validation = expected["train"], expected["validation"]
     pull_request = f"{path}@refs%2Fpr%2F1/twins/*.parquet"
@@ -202,7 +223,7 @@ def test_data_of_the_hub_and_then_offline(folder, hub, monkeypatch):
         assert files([pull_request]) == {"train": [*train, *validation]}
         monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    with pytest.raises(ValueError, match="no configuration 'x'; .*: twins, judged"):
+    with pytest.raises(ValueError, match="'x' not found.*twins.*judged"):
         files("somebody/stories", name="x")
     with pytest.raises(FileNotFoundError, match=r"none/\*.json is not a file"):
         files(f"{path}/none/*.json")
