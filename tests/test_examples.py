@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 
+import pytest
 from scipy.stats import spearmanr
 
 from narrative_twins import SalienceEvaluator, StoryEncoder
@@ -123,6 +124,52 @@ def test_score_tripod_with_sentences_of_both_cleanings(tmp_path, bert_folder):
     )
     assert "full cleaning: 1 stories, 10 sentences" in out
     assert "released cleaning: 1 stories, 11 sentences" in out
+
+
+def roc_table(path, stories: dict[str, list[str]]) -> str:
+    """A table of ROCStories."""
+    header = ["storyid", "storytitle", *(f"sentence{number}" for number in range(1, 6))]
+    with open(path, "w", newline="", encoding="utf-8-sig") as file:
+        csv.writer(file).writerows([header, *([key, "Mill", *s] for key, s in stories.items())])
+    return str(path)
+
+
+def told(number: int) -> list[str]:
+    return ["It rained.", 'He said, "So what?"', "They burned.", "He left.", f"Day {number}."]
+
+
+def test_roc_stories(tmp_path, capsys):
+    """Stories with labels are recognized by id, or by text if they have another id."""
+    first = {f"id-{n}": told(n) for n in range(8)} | {"a": [" Ünter  ran. ", *told(0)[1:]]}
+    tables = [
+        roc_table(tmp_path / "a.csv", first),
+        roc_table(tmp_path / "b.csv", {f"id-{n}": told(n) for n in (1, 8, 9)}),
+    ]
+    other_case = [sentence.upper().replace(" ", "  ") for sentence in told(5)]
+    labels = {"id-3": told(3), "other": other_case}, {"id-9": ["Another text.", "B."]}
+    for name, stories in zip(("val.json", "test.json"), labels, strict=True):
+        rows = {key: {"story": s, "most_important": ["1"]} for key, s in stories.items()}
+        (tmp_path / name).write_text(json.dumps(rows), encoding="utf-8")
+    exclude, out = [tmp_path / "val.json", tmp_path / "test.json"], tmp_path / "roc_train.jsonl"
+    run("roc_stories.py", *tables, "--exclude", *exclude, "-o", out)
+    rows = list(map(json.loads, out.read_text(encoding="utf-8").splitlines()))
+    kept = ["id-0", "id-1", "id-2", "id-4", "id-6", "id-7", "a", "id-8"]
+    assert [row["id"] for row in rows] == kept
+    assert rows[6] == {"id": "a", "title": "Mill", "story": ["Ünter ran.", *told(0)[1:]]}
+    printed = capsys.readouterr().err
+    assert "8 stories" in printed and "1 with a repeated id" in printed
+    assert "2 with the id of" in printed and "1 with the text of a story with labels" in printed
+    run("roc_stories.py", *tables, "--exclude", *exclude, "-o", out, "--stories", 3)
+    assert len(set(out.read_text(encoding="utf-8").splitlines())) == 3
+    for content, problem in (
+        ("storyid,story\n1,A.\n", "c.csv: has no column 'sentence1'; pass the tables"),
+        (None, "c.csv, row 1, id 'x': 'story': sentence 2 is empty"),
+    ):
+        roc_table(tmp_path / "c.csv", {"x": ["A.", "B.", "", "D.", "E."]})
+        if content:
+            (tmp_path / "c.csv").write_text(content, encoding="utf-8")
+        with pytest.raises(SystemExit, match=problem):
+            run("roc_stories.py", tmp_path / "c.csv", "--exclude", *exclude, "-o", out)
 
 
 def test_score_a_story():

@@ -11,7 +11,6 @@ from narrative_twins.extras import check_extra as _check_extra
 
 _check_extra("train")
 
-from narrative_twins.data.loading import load_roc_stories as load_roc_stories
 from narrative_twins.data.loading import load_story_salience as load_story_salience
 from narrative_twins.data.loading import load_story_twins as load_story_twins
 from narrative_twins.data.loading import load_turning_points as load_turning_points

@@ -66,17 +66,6 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
     return {**columns, **empty, **labels, "summaries": summaries}
 
 
-def roc_story(row: Mapping[str, Any], where: str) -> Row:
-    """Convert a row of ROCStories: as `story_salience` if it has human labels, otherwise without
-    them."""
-    if find_column(row, *CHOICES, *SUMMARIES) is not None:
-        return story_salience(row, where)
-    if row.get("turning_points") is not None:
-        raise RowError(where, "is a synopsis with turning points; load it with load_turning_points")
-    story = check_sentences(require_column(row, where, "story", "sentences"), "story", where)
-    return {"title": title_of(row), "story": story}
-
-
 def _read_labels(content: Any, column: str, sentences: int, where: str) -> Row:
     """The labels of a story of this many sentences in a column other than highlights."""
     if column in VOTES:

@@ -4,8 +4,7 @@ itself, from files or from the Hub."""
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, ClassVar, TypeAlias, TypedDict, Unpack, get_args
@@ -20,7 +19,6 @@ from narrative_twins.data.rows import Cleaning, Row, RowError, ShortWindowError
 from narrative_twins.data.sources import (
     JUDGED_CORPORA,
     NARRATIVE_TWINS,
-    ROCSTORIES,
     TRIPOD,
     DataSource,
     SplitFiles,
@@ -84,8 +82,6 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
     BUILDER_CONFIG_CLASS = RowsConfig
     FEATURES: ClassVar[Features]
     CITATION: ClassVar[str] = NARRATIVE_TWINS
-    FILES: ClassVar[Callable[..., Sequence[str]]] = list
-    """The kind of the sequence of files; `datasets` streams the files of a list separately."""
 
     def normalize(self, row: Mapping[str, Any], where: str) -> Row:
         """Convert a row of a file to the columns of the data set, without its id."""
@@ -105,7 +101,7 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         return [
-            datasets.SplitGenerator(split, {"files": self.FILES(files), "split": split})
+            datasets.SplitGenerator(split, {"files": files, "split": split})
             for split, files in self.config.files.items()
         ]
 
@@ -176,48 +172,6 @@ class StorySalienceBuilder(RowsBuilder):
             if votes is not None:
                 row = {"story": record.row.get("negative"), "votes": votes}
                 yield Record(f"{record.where}, its distractor", f"{record.id}-negative", row)
-
-
-class RocStoriesBuilder(RowsBuilder):
-    """ROCStories in sentences: five-sentence stories for training, without the stories of the other
-    splits, which have human labels."""
-
-    CITATION = ROCSTORIES
-    FEATURES = StorySalienceBuilder.FEATURES
-    FILES = tuple  # an id may be repeated in another file
-
-    def normalize(self, row: Mapping[str, Any], where: str) -> Row:
-        return labels.roc_story(row, where)
-
-    def _generate_examples(self, files: Iterable[str], split: str) -> Iterator[tuple[str, Row]]:
-        stories = super()._generate_examples(files, split)
-        if split != "train":
-            yield from stories
-            return
-        ids, texts = set[str](), set[str]()  # of stories with labels
-        for name in set(self.config.files) - {"train"}:
-            for _, row in self._generate_examples(self.config.files[name], name):
-                ids.add(row["id"])
-                texts.add(_text_of(row))
-        left_out, seen = Counter[str](), set[str]()
-        for where, row in stories:
-            if row["id"] in ids:
-                left_out["with the id of a story with labels"] += 1
-            elif _text_of(row) in texts:
-                left_out["with the text of a story with labels"] += 1
-            elif row["id"] in seen:
-                left_out["with a repeated id"] += 1
-            else:
-                seen.add(row["id"])
-                yield where, row
-        if left_out:
-            reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
-            logger.warning("%s: stories that are left out: %s", split, reasons)
-
-
-def _text_of(row: Row) -> str:
-    """The text of a story in one case, with single spaces."""
-    return " ".join(" ".join(row["story"]).split()).casefold()
 
 
 class TurningPointsBuilder(RowsBuilder):
@@ -380,44 +334,6 @@ def load_story_salience(
     return _load(StorySalienceBuilder, source, split, options, JUDGED_CORPORA, **settings)
 
 
-def load_roc_stories(
-    source: DataSource,
-    split: str | None = None,
-    *,
-    exclude: DataSource | None = None,
-    **options: Unpack[LoadOptions],
-) -> LoadedData:
-    """Load training stories from the tables of ROCStories, without the stories that have human
-    labels.
-
-    The columns are as of `load_story_salience`, without labels in the split `train`. It has all
-    stories of the tables except `exclude`, by id and by text, which are the other splits, and
-    those whose id is repeated. How many are left out is logged when the data set is prepared.
-
-    Args:
-        source: the tables (`.csv`, with `storyid`, `storytitle` and `sentence1` to `sentence5`): a
-            file, a list of files, or a folder of them.
-        split: as in `load_story_twins`.
-        exclude: stories with labels, in the formats of `load_story_salience`: a Hub id such as
-            `"igorsterner/rocstory-salience"`, a folder, or files, or a mapping of splits to files.
-            What would be the split `train` is the split `labelled`. The paper's split has 250
-            stories each for validation and test.
-        options: see `LoadOptions`; revision, token and name are for `exclude`.
-
-    Raises:
-        As `load_story_twins`; ValueError also if a file of `source` is not a table.
-    """
-    files = {"train": [file for paths in source_files(source).values() for file in paths]}
-    for file in files["train"]:
-        if not file.lower().endswith((".csv", ".csv.gz")):
-            fix = "pass the tables of ROCStories, and stories with labels as exclude="
-            raise ValueError(f"{file} is not a .csv; {fix}")
-    if exclude is not None:
-        for name, paths in _files(exclude, options).items():
-            files["labelled" if name == "train" else name] = paths
-    return _load_files(RocStoriesBuilder, files, split, options)
-
-
 def load_turning_points(
     source: DataSource,
     split: str | None = None,
@@ -456,31 +372,16 @@ def _load(
     corpora: tuple[str, ...] = (),
     **settings: Any,
 ) -> LoadedData:
-    """Load the files of a source; without one, one of these corpora of the package, by default the
-    first."""
+    """Load the files of a source by a builder with `settings`; without a source, one of these
+    corpora of the package, by default the first."""
     if source is not None:
-        files = _files(source, options)
+        of_source = map(options.get, ("revision", "token", "name", "cache_dir"))
+        files = source_files(source, *of_source)  # type: ignore[arg-type]
     elif (name := options.get("name") or corpora[0]) in corpora:
         files, settings["license"] = corpus_files(name), "cc0-1.0"
     else:
         names = ", ".join(corpora)
         raise ValueError(f"name={name!r} is not a corpus of the package for this; use {names}")
-    return _load_files(builder_class, files, split, options, **settings)
-
-
-def _files(source: DataSource, options: LoadOptions) -> SplitFiles:
-    names = ("revision", "token", "name", "cache_dir")
-    return source_files(source, *(options.get(name) for name in names))  # type: ignore[arg-type]
-
-
-def _load_files(
-    builder_class: type[RowsBuilder],
-    files: SplitFiles,
-    split: str | None,
-    options: LoadOptions,
-    **settings: Any,
-) -> LoadedData:
-    """Load files by the builder, which has `settings`."""
     # By default `datasets` names a cache after the module, and reuses it even if the files or this
     # package change.
     contents = [version("narrative_twins"), repr(builder_class.FEATURES)]

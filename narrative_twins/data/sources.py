@@ -38,10 +38,6 @@ NARRATIVE_TWINS = """
     author={Igor Sterner and Alex Lascarides and Frank Keller},
 }
 """
-ROCSTORIES = (
-    "Mostafazadeh et al. (2016). A Corpus and Cloze Evaluation for Deeper Understanding of"
-    " Commonsense Stories. Proceedings of NAACL-HLT 2016, 839-849."
-)
 TRIPOD = (
     "Papalampidi, Keller and Lapata (2019). Movie Plot Analysis via Turning Point Identification."
     " Proceedings of EMNLP-IJCNLP 2019, 1707-1717."

@@ -1,5 +1,4 @@
-"""Tables (CSV): of human labels with one row per sentence, TRIPOD's of synopses, and
-ROCStories'."""
+"""Tables (CSV): of human labels with one row per sentence, and TRIPOD's of synopses."""
 
 from __future__ import annotations
 
@@ -11,7 +10,6 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from narrative_twins.data.rows import RowError
-from narrative_twins.stories.reading import ROC_SENTENCES, read_roc_story
 
 Entry: TypeAlias = tuple[str, str | None, Any]
 """A row of a file: its location, its key or id (None if it has none), and its content."""
@@ -140,13 +138,8 @@ def _without(pattern: re.Pattern[str], text: str) -> str:
     return text
 
 
-def _read_roc_stories(rows: Rows) -> Iterator[Entry]:
-    return ((where, None, read_roc_story(row)) for where, row in rows)
-
-
 TABLES: dict[tuple[str, ...], Callable[[Rows], Iterator[Entry]]] = {
     _LABEL_COLUMNS: _read_labels,
-    ("storyid", *ROC_SENTENCES): _read_roc_stories,
     ("movie_name", "synopsis_segmented"): _read_synopses,
 }
 """The readers of tables, by the columns that each needs."""

@@ -1,4 +1,4 @@
-"""Loading: formats, the cache, rows that are left out, several processes, ROCStories."""
+"""Loading: formats, the cache, rows that are left out, tables."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from datasets import Dataset, DatasetDict, Features, IterableDataset, IterableDa
 
 from narrative_twins.data import (
     RowError,
-    load_roc_stories,
     load_story_salience,
     load_story_twins,
     load_turning_points,
     load_window_twins,
 )
-from narrative_twins.data.loading import RocStoriesBuilder, StoryTwinsBuilder, WindowTwinsBuilder
+from narrative_twins.data.loading import StoryTwinsBuilder, WindowTwinsBuilder
 from narrative_twins.data.records import read_records
-from narrative_twins.data.rows import check_twins_row
 from narrative_twins.stories import reading
 
 from support.memory import memory_below
@@ -217,103 +215,15 @@ def test_columns_and_settings_do_not_share_a_cache(load, monkeypatch):
 # Tables
 
 
-HEADER = ["storyid", "storytitle", *(f"sentence{number}" for number in range(1, 6))]
-
-
-def told(number: int) -> list[str]:
-    return ["It rained.", 'He said, "So what?"', "They burned.", "He left.", f"Day {number}."]
-
-
-def table(path: Path, rows: list[list[str]], header: list[str] = HEADER) -> str:
-    with open(path, "w", newline="", encoding="utf-8-sig") as file:
-        csv.writer(file).writerows([header, *rows])
-    return str(path)
-
-
-def roc(path: Path, *numbers: int) -> str:
-    return table(path, [[f"id-{n}", f"Mill {n}", *told(n)] for n in numbers])
-
-
-def labelled(path: Path, stories: dict[str, list[str]]) -> str:
-    """Labels in the form of the paper's files."""
-    rows = {
-        name: {"storytitle": "Mill", "story": story, "most_important": ["5", "4"]}
-        for name, story in stories.items()
-    }
-    path.write_text(json.dumps(rows), encoding="utf-8")
-    return str(path)
-
-
-def test_tables_of_rocstories(cached, tmp_path, warnings):
-    load = cached(load_roc_stories)
-    rows = [["a", "Rain", " Nadia  ran. ", "It rained,\nthen", "Ünter.", "D.", "E."]]
-    files = [table(tmp_path / "a.csv", rows), roc(tmp_path / "b.csv", 1, 2)]
-    found = load(files)["train"]
-    assert found.features == RocStoriesBuilder.FEATURES
-    assert found["id"][:] == ["a", "id-1", "id-2"] and found[1]["story"] == told(1)
-    assert found[0]["story"] == ["Nadia ran.", "It rained, then", "Ünter.", "D.", "E."]
-    assert found[0]["title"] == "Rain" and found[0]["labels"] is None
-    assert warnings() == []
-    packed = tmp_path / "roc.csv.gz"
-    packed.write_bytes(gzip.compress(Path(files[1]).read_bytes()))
-    assert load(packed, "train")["id"][:] == ["id-1", "id-2"]
-
-
-def test_stories_with_labels_are_left_out(cached, tmp_path, warnings):
-    """They are found by id, or by text if they have another id; they are the other splits."""
-    load = cached(load_roc_stories)
-    files = [roc(tmp_path / "a.csv", *range(8)), roc(tmp_path / "b.csv", 1, *range(8, 12))]
-    other_case = [sentence.upper().replace(" ", "  ") for sentence in told(5)]
-    (tmp_path / "labels").mkdir()
-    val = labelled(tmp_path / "labels" / "val.json", {"id-3": told(3), "other": other_case})
-    test = {"id-9": ["Another text.", "B.", "C.", "D.", "E."], "absent": ["A."] * 5}
-    test = labelled(tmp_path / "labels" / "test.json", test)
-    reasons = (
-        "1 with a repeated id",
-        "2 with the id of a story with labels",
-        "1 with the text of a story with labels",
-    )
-    kept = [f"id-{n}" for n in (0, 1, 2, 4, 6, 7, 8, 10, 11)]
-    for exclude in (tmp_path / "labels", {"validation": val, "test": [test]}):
-        found = load(files, exclude=exclude, streaming=True)
-        assert [row["id"] for row in found["train"]] == kept
-        (warning,) = warnings()
-        assert all(reason in warning for reason in reasons)
-        found = load(files, exclude=exclude)
-        assert set(found) == {"train", "validation", "test"}
-        assert found["train"]["id"][:] == kept
-        same = cached(load_story_salience)(val, "train")
-        assert found["validation"].to_list() == same.to_list()
-        warnings()
-    one = load(files, exclude=val)
-    assert {split: len(rows) for split, rows in one.items()} == {"train": 10, "labelled": 2}
-    for row in one["train"]:
-        check_twins_row(row, "stories")
-        assert row.get("twin") is None, "dropout twins are needed"
-
-
-def test_other_files_than_tables_of_rocstories(cached, tmp_path):
-    load = cached(load_roc_stories)
-    val = labelled(tmp_path / "val.json", {"id-1": told(1)})
-    with pytest.raises(ValueError, match="val.json is not a .csv; pass the tables of ROCStories"):
-        load([roc(tmp_path / "roc.csv", 1), val])
-    with pytest.raises(RowError, match="synopsis with turning points; load it with load_turning"):
-        load(tripod(tmp_path / "tripod.csv", ("The Mill", ["A."], 0, 0, 0, 0, 0)))
-    for row, problem in (
-        (["a", "t", "A.", "B.", "", "D.", "E."], "id 'a': 'story': sentence 2 is empty"),
-        (["a", "t", "A."], "id 'a': 'story': sentence 1 is empty"),
-    ):
-        with pytest.raises(RowError, match=rf"short.csv, line 2, {problem}"):
-            load(table(tmp_path / "short.csv", [row]))
-
-
 def tripod(path: Path, *rows: tuple) -> str:
     header = ["movie_name", "synopsis_raw", "synopsis_segmented", "tp1", "tp2", "tp3", "tp4", "tp5"]
     cells = [
         [name, "", " ".join(f"[STR_SENT] {text} [END_SENT]" for text in texts), *points]
         for name, texts, *points in rows
     ]
-    return table(path, cells, header)
+    with open(path, "w", newline="", encoding="utf-8-sig") as file:
+        csv.writer(file).writerows([header, *cells])
+    return str(path)
 
 
 def test_table_of_tripod(cached, tmp_path):
