@@ -17,6 +17,7 @@ from narrative_twins.salience.result import (
     counted,
     described,
     extract_length,
+    other_similarity,
     precision,
     saved_scores,
 )
@@ -117,12 +118,14 @@ class BookSalience(BookTable):
         approximate: the approximation of the scores of sentences; None if they are exact.
         dtype: the precision in which the encoder was run, for example `"float32"`; None if it is
             unknown.
+        similarity: the option of scoring, for example `"cosine"`; None if it is unknown.
     """
 
     levels: tuple[Level, ...] = ()
     context_tokens: int | None = None
     approximate: str | None = None
     dtype: str | None = None
+    similarity: str | None = None
 
     def __repr__(self) -> str:
         best = shortened(self.top(1, self.levels[0])[0].name, 40)
@@ -168,6 +171,7 @@ class BookSalience(BookTable):
             )
         if self.approximate is not None:
             notes.append(f"The scores of sentences are approximate ({self.approximate}).")
+        notes += other_similarity(self.similarity)
         names = (name for level in self.levels for name in self.at(level).scores)
         return notes + comparisons(dict.fromkeys(names)) + self.left_out
 
@@ -244,8 +248,8 @@ class BookSalience(BookTable):
         return BookExtract(self.title, tuple(chapters))
 
     def json(self) -> dict[str, Any]:
-        """Plain data: title, levels, context_tokens, approximate, dtype, the scores of chapters,
-        and the chapters with the sentences, spans, windows and scores of their scenes."""
+        """Plain data: title, levels, context_tokens, approximate, dtype, similarity, the scores of
+        chapters, and the chapters with the sentences, spans, windows and scores of their scenes."""
         return self.book_row() | {"chapters": [self.row(chapter) for chapter in self.chapters]}
 
     def book_row(self) -> dict[str, Any]:
@@ -256,6 +260,7 @@ class BookSalience(BookTable):
             "context_tokens": self.context_tokens,
             "approximate": self.approximate,
             "dtype": self.dtype,
+            "similarity": self.similarity,
             "left out": self.left_out,
             "scores of chapters": self.chapters.scores,
         }
@@ -269,7 +274,8 @@ class BookSalience(BookTable):
             result.title, names = data["title"], data["levels"]
             result.levels = tuple(level for level in LEVELS if level in names)
             result.context_tokens, result.approximate = data["context_tokens"], data["approximate"]
-            result.dtype = data.get("dtype")  # results that were saved without one have none
+            # Results that were saved without them have none.
+            result.dtype, result.similarity = data.get("dtype"), data.get("similarity")
             result.left_out = list(map(str, data.get("left out", [])))
             for number, row in enumerate(data["chapters"], start=1):
                 what = f"chapter {number}: "

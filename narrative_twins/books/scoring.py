@@ -26,13 +26,18 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import check_pooling, loaded_encoder, score_stories
 from narrative_twins.salience.operations import EXACTLY, Operation, resolve_operations
 from narrative_twins.salience.options import FAST, ScoringOptions
-from narrative_twins.salience.plans import check_finite, checked_scores, pooled_sums
+from narrative_twins.salience.plans import (
+    check_finite,
+    checked_scores,
+    one_pass_scores,
+    pooled_sums,
+)
 from narrative_twins.salience.progress import Progress
 from narrative_twins.stories.story import Story, StoryError
 
 _VECTOR = "sum of states"
-"""The key of the sum of the token states in the row of a chapter, from which the scores of chapters
-are computed when all are read."""
+"""The key of the sum of the token states, and their number, in the row of a chapter, from which the
+scores of chapters are computed when all are read."""
 
 
 def score_book(
@@ -52,9 +57,10 @@ def score_book(
         book: a book, its `book_table`, or a file for `read_book`.
         encoder: a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
         levels: one or several of `"chapter"`, `"scene"` and `"sentence"`.
-        options: fields of `ScoringOptions`: operations, approximate, max_shifts, splitter and
-            progress (in sentences). `approximate` and `max_shifts` are for sentences, which are
-            scored in one pass by default (`FAST`): `approximate=None` scores them exactly.
+        options: fields of `ScoringOptions`: operations, approximate, max_shifts, similarity,
+            splitter and progress (in sentences). `approximate` and `max_shifts` are for sentences,
+            which are scored in one pass by default (`FAST`): `approximate=None` scores them
+            exactly.
 
     Raises:
         ValueError: an argument is invalid, or a level has no operation; raised before anything is
@@ -111,8 +117,9 @@ class BookScorer:
     def result(self, table: BookTable) -> BookSalience:
         """The result for a book, without scores so far."""
         with_sentences = "sentence" in self.operations
-        note = ScoringOptions(**self.options).approximation if with_sentences else None
-        about = self.encoder.context_tokens, note, self.encoder.dtype_name
+        options = ScoringOptions(**self.options)
+        note = options.approximation if with_sentences else None
+        about = self.encoder.context_tokens, note, self.encoder.dtype_name, options.similarity
         table = table if with_sentences else table.without_sentences()
         units = table.chapters, table.scenes, table.sentences, table.left_out
         return BookSalience(table.title, *units, tuple(self.operations), *about)
@@ -187,10 +194,9 @@ class BookScorer:
     def _above(self, level: Level, sums: NDArray[np.float64]) -> dict[str, list[float]]:
         """The scores of chapters or scenes within the next larger unit, from the sums of their
         token states."""
-        rest = np.zeros(sums.shape[1])
         return {
             operation.name: checked_scores(
-                operation, operation.one_pass(sums, rest), len(sums)
+                operation, one_pass_scores(operation, sums, len(sums)), len(sums)
             ).tolist()
             for operation in self.operations.get(level, ())
         }
@@ -205,10 +211,11 @@ def level_operations(
     if not names or not names <= set(LEVELS):
         unknown = ", ".join(sorted(names.difference(LEVELS))) or "no level"
         raise ValueError(f"{unknown}: choose levels from {', '.join(LEVELS)}")
-    all_operations = resolve_operations(options.get("operations"))
     if "sentence" not in names:
         options = {**options, "approximate": None}
     sentences = ScoringOptions(**options).operations
+    similarity = options.get("similarity", "cosine")
+    all_operations = resolve_operations(options.get("operations"), similarity=similarity)
     above = [operation for operation in all_operations if operation.has_one_pass]
     if not above and names != {"sentence"}:
         raise ValueError(

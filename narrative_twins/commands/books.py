@@ -48,7 +48,9 @@ def book(
     file: str,
     scoring: Annotated[
         dict[str, Any],
-        scoring_options("operations", "approximate", "max_shifts", "splitter", **FAST),
+        scoring_options(
+            "operations", "approximate", "max_shifts", "similarity", "splitter", **FAST
+        ),
     ],
     encoder: EncoderOptions,
     output: ResultOutput,
@@ -127,7 +129,9 @@ def _load(
 @command()
 def extract(
     file: str,
-    scoring: Annotated[dict[str, Any], scoring_options("approximate", "splitter", **FAST)],
+    scoring: Annotated[
+        dict[str, Any], scoring_options("approximate", "similarity", "splitter", **FAST)
+    ],
     encoder: EncoderOptions,
     *,
     share: Annotated[float, percentage] | None = None,

@@ -57,7 +57,9 @@ _LOADING = Group(EncoderOptions, read(EncoderOptions, without=("model", "revisio
 @command(extra="train")
 def evaluate(
     stories: Sequence[str],
-    scoring: Annotated[dict[str, Any], scoring_options("operations", "approximate", "max_shifts")],
+    scoring: Annotated[
+        dict[str, Any], scoring_options("operations", "approximate", "max_shifts", "similarity")
+    ],
     encoder: Annotated[EncoderOptions, _LOADING],
     requests: RequestOptions,
     *,

@@ -26,6 +26,7 @@ COLUMNS = {
     "cut_tokens": "the largest number of tokens that did not fit",
     "approximate": "the approximation, if the scores are not exact",
     "dtype": "the precision in which the encoder was run",
+    "similarity": "how the vectors of texts were compared",
     "error": "why the story was not scored; the others are null then",
 }
 """The columns that scoring adds to a row, with their meaning; all but the last are

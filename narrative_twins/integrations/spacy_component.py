@@ -51,6 +51,7 @@ def make_component(
     windows: Union[int, list[int], str] = "auto",
     approximate: Optional[str] = None,
     max_shifts: Optional[int] = None,
+    similarity: str = "cosine",
     on_truncation: str = "warn",
     device: Optional[str] = None,
     dtype: str = "auto",
@@ -73,8 +74,8 @@ class SalienceComponent(Pipe):
     Args:
         model, device, dtype, context_tokens: the encoder, see `StoryEncoder.from_pretrained`. It is
             loaded for the first document; OSError if it can't be.
-        operations, windows, approximate, max_shifts, on_truncation: see `score_stories`; ValueError
-            if one is invalid.
+        operations, windows, approximate, max_shifts, similarity, on_truncation: see
+            `ScoringOptions`; ValueError if one is invalid.
         attribute: the name of the extension attributes.
     """
 

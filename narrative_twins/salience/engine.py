@@ -85,7 +85,7 @@ def score_stories(
             return error
         if progress is not None and checked.approximate is None:
             progress.compare(encoder, checked.operations, story)
-        return StorySalience.unscored(story, checked.operations, checked.approximation)
+        return StorySalience.unscored(story, checked)
 
     read = map(parsed, stories)
     if processes == 1 or expected == 1:

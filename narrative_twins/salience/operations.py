@@ -8,9 +8,10 @@ Story Salience".
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,46 @@ class Registry(dict[str, Item], Generic[Item]):
         return list(resolved.values())
 
 
+@overload
+def cosine(a: NDArray[np.floating[Any]], b: NDArray[np.floating[Any]]) -> NDArray[np.float64]: ...
+@overload
+def cosine(a: Tensor, b: Tensor) -> Tensor: ...
+
+
+def cosine(a: Any, b: Any) -> Any:
+    """Cosine similarity along the last axis; leading axes broadcast. A zero vector has similarity
+    0.
+
+    Arrays give an array of float64, and torch's tensors a tensor of their dtype, through which
+    gradients flow.
+    """
+    if hasattr(a, "requires_grad"):
+        norms = a.norm(dim=-1) * b.norm(dim=-1)
+        return (a * b).sum(dim=-1) / norms.clamp(min=1e-12)
+    a64, b64 = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    norms = np.linalg.norm(a64, axis=-1) * np.linalg.norm(b64, axis=-1)
+    return np.sum(a64 * b64, axis=-1) / np.maximum(norms, np.finfo(np.float64).tiny)
+
+
+def dot(a: Any, b: Any) -> Any:
+    """Dot product along the last axis, of arrays or tensors as in `cosine`."""
+    return (_exact(a) * _exact(b)).sum(axis=-1)
+
+
+def euclidean(a: Any, b: Any) -> Any:
+    """Negative Euclidean distance along the last axis, of arrays or tensors as in `cosine`."""
+    return -(((_exact(a) - _exact(b)) ** 2).sum(axis=-1) ** 0.5)
+
+
+def _exact(values: Any) -> Any:
+    return values if hasattr(values, "requires_grad") else np.asarray(values, np.float64)
+
+
+Similarity: TypeAlias = Callable[[Any, Any], NDArray[np.float64]]
+SIMILARITIES: dict[str, Similarity] = {"cosine": cosine, "dot": dot, "euclidean": euclidean}
+"""The similarities of vectors by name, as sentence-transformers has them."""
+
+
 class Operation(ABC):
     """A way to measure salience. A subclass that is registered with `register_operation` can be
     used everywhere.
@@ -104,6 +145,9 @@ class Operation(ABC):
     comparison: ClassVar[str] = ""
     """A sentence for readers of a result on what `compared` does; empty if scores are compared as
     they are."""
+    similarity: Similarity = staticmethod(cosine)
+    """The function that the option `similarity` names, for `scores` and, of sums, for `one_pass`.
+    An operation that defines its own keeps it."""
 
     @abstractmethod
     def orders(self, window: Window) -> Iterable[Order]:
@@ -114,8 +158,8 @@ class Operation(ABC):
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         """Scores of the window's sentences, shape `(window.size,)`, from one vector per order,
         shape `(len(orders), dimensions)`. Operations to train with (`SalienceLoss`) also take
-        torch's tensors, and use `cosine` and methods that arrays and tensors share; windows there
-        have several sentences."""
+        torch's tensors, and use `similarity` and methods that arrays and tensors share; windows
+        there have several sentences."""
 
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
         """The scores of a story as they are compared with each other, in ranks, stars and shades.
@@ -134,11 +178,20 @@ class Operation(ABC):
 
         Args:
             sums: the sum of the states of each sentence of the window, shape `(window.size,
-                dimensions)`.
+                dimensions)`; if `similarity` is not cosine, the last is the number of tokens.
             rest: the sum of the states of other tokens pooled with the window, shape
                 `(dimensions,)`.
         """
         raise NotImplementedError(f"operation {self.name!r} does not implement one_pass")
+
+    def itself(self, vectors: Any) -> Any:
+        """The similarity of vectors with themselves: 1 for cosine."""
+        return 1.0 if self.similarity is cosine else self.similarity(vectors, vectors)
+
+    def change(self, vectors: Any, others: Any) -> NDArray[np.float64]:
+        """How much less similar vectors are to others than to themselves: 1 − sim for cosine."""
+        change: NDArray[np.float64] = self.itself(vectors) - self.similarity(vectors, others)
+        return change
 
     @property
     def has_one_pass(self) -> bool:
@@ -163,9 +216,11 @@ def resolve_operations(
     *,
     one_pass: bool = False,
     max_shifts: int | None = None,
+    similarity: str = "cosine",
 ) -> list[Operation]:
     """Look up operations by name; None means all registered ones (with `one_pass`, all that
-    implement it). `max_shifts` is the argument for `Shifting`.
+    implement it). `max_shifts` is the argument for `Shifting`; `similarity` is a name in
+    `SIMILARITIES`.
 
     Raises:
         TypeError: an operation is neither a name nor an instance.
@@ -192,7 +247,16 @@ def resolve_operations(
             Shifting(max_shifts) if type(operation) is Shifting else operation
             for operation in resolved
         ]
-    return resolved
+    return [with_similarity(operation, SIMILARITIES[similarity]) for operation in resolved]
+
+
+def with_similarity(operation: Operation, similarity: Similarity) -> Operation:
+    """A copy of an operation that uses a similarity; the operation if it has that or its own."""
+    if operation.similarity is similarity or type(operation).similarity is not cosine:
+        return operation
+    operation = copy(operation)
+    operation.similarity = similarity
+    return operation
 
 
 def comparisons(names: Iterable[str]) -> list[str]:
@@ -203,27 +267,6 @@ def comparisons(names: Iterable[str]) -> list[str]:
         for name in names
         if name in OPERATIONS and OPERATIONS[name].comparison
     ]
-
-
-@overload
-def cosine(a: NDArray[np.floating[Any]], b: NDArray[np.floating[Any]]) -> NDArray[np.float64]: ...
-@overload
-def cosine(a: Tensor, b: Tensor) -> Tensor: ...
-
-
-def cosine(a: Any, b: Any) -> Any:
-    """Cosine similarity along the last axis; leading axes broadcast. A zero vector has similarity
-    0.
-
-    Arrays give an array of float64, and torch's tensors a tensor of their dtype, through which
-    gradients flow.
-    """
-    if hasattr(a, "requires_grad"):
-        norms = a.norm(dim=-1) * b.norm(dim=-1)
-        return (a * b).sum(dim=-1) / norms.clamp(min=1e-12)
-    a64, b64 = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    norms = np.linalg.norm(a64, axis=-1) * np.linalg.norm(b64, axis=-1)
-    return np.sum(a64 * b64, axis=-1) / np.maximum(norms, np.finfo(np.float64).tiny)
 
 
 @register_operation
@@ -241,13 +284,12 @@ class Deletion(Operation):
                 yield (*range(window.start, i), *range(i + 1, window.stop))
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        return 1.0 - cosine(vectors[0], vectors[1:]) if window.size > 1 else np.zeros(1)
+        return self.change(vectors[0], vectors[1:]) if window.size > 1 else np.zeros(1)
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sentence is left out of the mean, but the encoder has read it. (Sums have the same
-        cosines as means.)"""
+        """The sentence is left out of the mean, but the encoder has read it."""
         total = sums.sum(axis=0) + rest
-        return 1.0 - cosine(total, total - sums) if len(sums) > 1 else np.zeros(1)
+        return self.change(total, total - sums) if len(sums) > 1 else np.zeros(1)
 
 
 @register_operation
@@ -287,31 +329,39 @@ class Shifting(Operation):
         if window.size == 1:
             return np.zeros(1)
         # One row per sentence: all sentences have the same number of new positions.
-        similarities = cosine(vectors[0], vectors[1:]).reshape(window.size, -1)
-        scores: NDArray[np.float64] = 1.0 - similarities.mean(axis=1)
+        similarities = self.similarity(vectors[0], vectors[1:]).reshape(window.size, -1)
+        scores: NDArray[np.float64] = self.itself(vectors[0]) - similarities.mean(axis=1)
         return scores
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         """A mean does not depend on the order, so here a sentence counts for more with each place:
         if it passes others, the story gains its states, once for each of them, and loses theirs.
-        The score is the mean over its new places of |slope * change|² / 2, which is 1 − cos for
-        small changes, of the change across the direction of the story and relative to its length.
+        The score is the mean over its new places of 1 − sim(story, story + slope * change); for
+        cosine |slope * change|² / 2, which is that for small changes, of the change across the
+        direction of the story and relative to its length.
         """
         if len(sums) == 1:
             return np.zeros(1)
         story = sums.sum(axis=0) + rest
         length = (story * story).sum().clip(min=1e-12)
-        across = sums - (sums @ story)[:, None] * story / length
-        squares, moves = 0 * sums[:, 0], 0 * sums[:, 0]
-        for _ in range(2):  # to later places, then, with the order reversed, to earlier ones
-            change = 0 * across
+        is_cosine = self.similarity is cosine
+        parts = sums - (sums @ story)[:, None] * story / length if is_cosine else sums
+        total, moves = 0 * sums[:, 0], 0 * sums[:, 0]
+        # To later places, then, with the order reversed, to earlier ones.
+        for slope in (self.slope, -self.slope):
+            change = 0 * parts
             for places in range(1, min(len(sums), self.reach + 1)):
-                change = change[: len(sums) - places] + across[:-places] - across[places:]
-                squares[:-places] += (change * change).sum(axis=1)
+                change = change[: len(sums) - places] + parts[:-places] - parts[places:]
+                if is_cosine:
+                    total[:-places] += (change * change).sum(axis=1)
+                else:
+                    total[:-places] += self.change(story, story + slope * change)
                 moves[:-places] += 1
             backward = list(range(len(sums) - 1, -1, -1))
-            across, squares, moves = across[backward], squares[backward], moves[backward]
-        scores: NDArray[np.float64] = self.slope**2 / 2 * squares / moves / length
+            parts, total, moves = parts[backward], total[backward], moves[backward]
+        scores: NDArray[np.float64] = total / moves
+        if is_cosine:
+            scores = self.slope**2 / 2 * total / moves / length
         return scores
 
     def _new_positions(self, sentence: int, window: Window) -> list[int]:
@@ -359,11 +409,10 @@ class Disruption(Operation):
         end."""
         return self._changes(sums.cumsum(axis=0) + rest)
 
-    @staticmethod
-    def _changes(prefixes: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    def _changes(self, prefixes: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """1 − sim of each prefix and the one before it; 0.0 for the first."""
         before = [0, *range(len(prefixes) - 1)]
-        changes: NDArray[np.float64] = 1.0 - cosine(prefixes, prefixes[before])
+        changes = self.change(prefixes, prefixes[before])
         changes[0] = 0.0
         return changes
 
@@ -381,8 +430,8 @@ class Summarization(Operation):
             yield (i,)
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        return cosine(vectors[0], vectors[1:])
+        return self.similarity(vectors[0], vectors[1:])
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         """The sentence is pooled within the story instead of alone."""
-        return cosine(sums.sum(axis=0) + rest, sums)
+        return self.similarity(sums.sum(axis=0) + rest, sums)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias, get_args
 
-from narrative_twins.salience.operations import resolve_operations
+from narrative_twins.salience.operations import SIMILARITIES, resolve_operations
 from narrative_twins.stories.sentences import SplitName, Splitter
 from narrative_twins.stories.story import StoryError, Windows, parse_windows
 
@@ -73,6 +73,8 @@ class ScoringOptions:
             and `"one-pass"` for books and corpora (`FAST`).
         max_shifts: another approximation: exact shifting to at most this many other positions, the
             nearest.
+        similarity: the similarity of texts by their vectors: `"cosine"`, `"dot"` or the negative
+            distance `"euclidean"`. What a checkpoint was trained for is not read from it.
         splitter: how raw text is split into sentences, see `Story.parse`.
         windows: windows for stories without their own, see `Story.parse`.
         batch_size: number of stories held at once, whose variants share forward passes and whose
@@ -107,6 +109,9 @@ class ScoringOptions:
     )
     max_shifts: int | None = _option(
         None, "shifting to the N nearest other positions only", is_count=True
+    )
+    similarity: str = _option(
+        "cosine", "how the vectors of texts are compared", choices=tuple(SIMILARITIES)
     )
     splitter: Splitter | None = _option(
         None,
@@ -149,7 +154,10 @@ class ScoringOptions:
         for name, info in SCORING_OPTIONS.items():
             info.check(name, getattr(self, name))
         operations = resolve_operations(
-            self.operations, one_pass=self.approximate is not None, max_shifts=self.max_shifts
+            self.operations,
+            one_pass=self.approximate is not None,
+            max_shifts=self.max_shifts,
+            similarity=self.similarity,
         )
         object.__setattr__(self, "operations", operations)
         shifts = None if self.max_shifts is None else f"max_shifts={self.max_shifts}"
@@ -162,6 +170,8 @@ class ScoringOptions:
             for name, info in SCORING_OPTIONS.items()
             if info.affects_scores
         }
+        if self.similarity == SCORING_OPTIONS["similarity"].default:
+            del values["similarity"]  # runs from before there was a choice are resumed
         values["operations"] = [operation.name for operation in self.operations]
         return {name: getattr(value, "__name__", value) for name, value in values.items()}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, takewhile
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from narrative_twins.encoder.tokenizer import Chunk, TokenizedStory, Window
-from narrative_twins.salience.operations import Operation
+from narrative_twins.salience.operations import Operation, Similarity, cosine, with_similarity
 from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Order, StoryError
 
@@ -68,9 +69,7 @@ class Plan:
             check_finite(vectors[indices])
             if self.one_pass:
                 sums = pooled_sums(self.variants, vectors)
-                scores = operation.one_pass(
-                    sums[: self.window.size], sums[self.window.size :].sum(axis=0)
-                )
+                scores = one_pass_scores(operation, sums, self.window.size)
             else:
                 scores = operation.scores(self.window, vectors[indices])
             yield operation.name, checked_scores(operation, scores, self.window.size)
@@ -79,9 +78,28 @@ class Plan:
 def pooled_sums(
     variants: Sequence[Sequence[Chunk]], vectors: NDArray[np.float32]
 ) -> NDArray[np.float64]:
-    """The sums of the token states of variants, whose means the encoder returned."""
+    """The sums of the token states of variants, whose means the encoder returned, with the number
+    of tokens as the last dimension."""
     sizes = [sum(int(chunk.pooled.sum()) for chunk in chunks) for chunks in variants]
-    return (vectors * np.array(sizes, np.float32)[:, None]).astype(np.float64)
+    sums = (vectors * np.array(sizes, np.float32)[:, None]).astype(np.float64)
+    return np.column_stack([sums, sizes])
+
+
+def one_pass_scores(
+    operation: Operation, sums: NDArray[np.float64], count: int
+) -> NDArray[np.float64]:
+    """The scores of the first `count` of some `pooled_sums`, with which the others are pooled, by
+    the one-pass form of an operation."""
+    similarity = vars(operation).get("similarity", cosine)  # as the option names it
+    if similarity is cosine:  # sums have the same cosines as means
+        sums = np.ascontiguousarray(sums[:, :-1])
+    else:
+        operation = with_similarity(operation, partial(_of_means, similarity))
+    return operation.one_pass(sums[:count], sums[count:].sum(axis=0))
+
+
+def _of_means(similarity: Similarity, *sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    return similarity(*(each[..., :-1] / np.maximum(each[..., -1:], 1) for each in sums))
 
 
 def check_finite(vectors: NDArray[np.floating[Any]]) -> None:

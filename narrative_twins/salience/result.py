@@ -15,13 +15,15 @@ import numpy as np
 from narrative_twins.plots.figures import salience_figure
 from narrative_twins.plots.shades import shaded_cell
 from narrative_twins.plots.style import PAGE, check_figure, one_line, save_figure, shortened
-from narrative_twins.salience.operations import OPERATIONS, Operation, comparisons
+from narrative_twins.salience.operations import OPERATIONS, comparisons
 from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Story, StoryError, shown_value
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+
+    from narrative_twins.salience.options import ScoringOptions
 
 PRIMARY_OPERATION = "summarization"
 """The default operation when only one is shown: it agrees best with human annotators."""
@@ -181,6 +183,7 @@ _DATA: dict[str, Callable[[StorySalience], Any]] = {
     "cut_tokens": lambda result: result.cut_tokens,
     "approximate": lambda result: result.approximate,
     "dtype": lambda result: result.dtype,
+    "similarity": lambda result: result.similarity,
 }
 """What a result is as plain data, by key."""
 
@@ -204,6 +207,8 @@ class StorySalience(Scored, Mapping[str, Any]):
         index: index of the story in the input, counted from 0.
         dtype: the precision in which the encoder was run, for example `"float32"`; None for a
             baseline, and if it is unknown.
+        similarity: the option of scoring, for example `"cosine"`; None for a baseline, and if it is
+            unknown.
     """
 
     story: Story
@@ -213,14 +218,13 @@ class StorySalience(Scored, Mapping[str, Any]):
     approximate: str | None = None
     index: int = 0
     dtype: str | None = None
+    similarity: str | None = None
 
     @classmethod
-    def unscored(
-        cls, story: Story, operations: Iterable[Operation], approximate: str | None
-    ) -> StorySalience:
+    def unscored(cls, story: Story, options: ScoringOptions) -> StorySalience:
         """A result in which all scores are 0, for the engine to fill in."""
-        scores = {operation.name: [0.0] * len(story.sentences) for operation in operations}
-        return cls(story, scores, approximate=approximate)
+        scores = {operation.name: [0.0] * len(story.sentences) for operation in options.operations}
+        return cls(story, scores, approximate=options.approximation, similarity=options.similarity)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], index: int = 0) -> StorySalience:
@@ -249,11 +253,10 @@ class StorySalience(Scored, Mapping[str, Any]):
         context, cut = data.get("context_tokens"), data.get("cut_tokens", 0)
         if not scores or not isinstance(context, int | None) or not isinstance(cut, int):
             raise ValueError("this is not a result: it has no scores, or numbers of tokens")
-        # Results that were saved without a dtype have None.
-        approximate, dtype = (
-            None if data.get(key) is None else str(data[key]) for key in ("approximate", "dtype")
-        )
-        return cls(story, scores, context, cut, approximate, index, dtype)
+        # Results that were saved without a dtype or a similarity have None.
+        keys = ("approximate", "dtype", "similarity")
+        about = {key: None if data.get(key) is None else str(data[key]) for key in keys}
+        return cls(story, scores, context, cut, index=index, **about)
 
     def __getitem__(self, key: str) -> Any:
         if key == "id" and self.story.id is not None:
@@ -268,8 +271,8 @@ class StorySalience(Scored, Mapping[str, Any]):
 
     def json(self) -> dict[str, Any]:
         """Plain data, which JSON and Parquet can hold: sentences, spans, windows, scores,
-        truncated, context_tokens, cut_tokens, approximate, dtype, and first the id if the story has
-        one."""
+        truncated, context_tokens, cut_tokens, approximate, dtype, similarity, and first the id if
+        the story has one."""
         return dict(self)
 
     def __repr__(self) -> str:
@@ -344,6 +347,7 @@ class StorySalience(Scored, Mapping[str, Any]):
             )
         if self.approximate is not None:
             notes.append(f"The scores are approximate ({self.approximate}).")
+        notes += other_similarity(self.similarity)
         if self.truncated:
             notes.append(f"The story {truncation(self.context_tokens, self.cut_tokens)}.")
         return notes + [f"The text {self.unsplit}."] * bool(self.unsplit)
@@ -458,6 +462,11 @@ def precision(dtype: str | None) -> list[str]:
     hold = _HOLD.get(dtype, _DECIMALS)
     limits = f", in which only {hold} decimals hold" if hold < _DECIMALS else ""
     return [f"Computed in {dtype}{limits}."]
+
+
+def other_similarity(name: str | None) -> list[str]:
+    """A sentence on the similarity of scores; none for cosine, and if it is unknown."""
+    return [] if name in (None, "cosine") else [f"The similarity is {name}, not cosine."]
 
 
 def described(scores: Mapping[str, float], dtype: str | None) -> str:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, StoryEncoder, StoryError, score_book, score_stories
+from narrative_twins.books.result import BookSalience
 from narrative_twins.books.table import LEVELS
 from narrative_twins.stories.story import Story
 
@@ -20,30 +21,36 @@ from support.tales import TALE, book_of, naive_scores, token_states
 EXACT = {"approximate": None}
 
 
-def assert_scores(units, inside, states):
+def assert_scores(units, inside, states, similarity):
     lo, hi = inside
-    for name, expected in naive_scores(states).items():
+    for name, expected in naive_scores(states, similarity).items():
         assert units.scores[name][lo:hi] == pytest.approx(expected, abs=1e-5), name
 
 
-@pytest.mark.parametrize(("kind", "positions"), [("bert", 512), ("modernbert", 14)])
-def test_chapters_and_scenes_equal_the_oracle(kind, positions):
+@pytest.mark.parametrize(
+    ("kind", "positions", "similarity"),
+    [("bert", 512, "cosine"), ("modernbert", 14, "cosine"), ("bert", 512, "euclidean")],
+)
+def test_chapters_and_scenes_equal_the_oracle(kind, positions, similarity):
     model, tokenizer = encoder_of(kind)
     encoder = StoryEncoder(model, tokenizer, context_tokens=positions)
-    result = score_book(TALE, encoder)
+    result = score_book(TALE, encoder, similarity=similarity)
+    assert BookSalience.from_dict(result.json()).similarity == result.similarity == similarity
     assert list(result.at("chapter").scores) == list(result.at("scene").scores) == list(OPERATIONS)
     chapters = []
     for chapter in result.chapters:
         ranges = result.scenes.inside[slice(*chapter.inside)]
         texts = [result.sentences.texts[slice(*span)] for span in ranges]
         scenes = [token_states(model, tokenizer, text, positions - 2) for text in texts]
-        assert_scores(result.scenes, chapter.inside, scenes)
+        assert_scores(result.scenes, chapter.inside, scenes, similarity)
         chapters.append(sum(scenes, []))
-    assert_scores(result.chapters, (0, 3), chapters)
+    assert_scores(result.chapters, (0, 3), chapters, similarity)
 
 
 @pytest.mark.parametrize(
-    "options", [{"approximate": "one-pass"}, EXACT, EXACT | {"max_shifts": 1}], ids=str
+    "options",
+    [{"approximate": "one-pass", "similarity": "dot"}, EXACT, EXACT | {"max_shifts": 1}],
+    ids=str,
 )
 def test_sentences_equal_those_of_score_stories_in_the_windows_of_scenes(options, encoder):
     sea, mill = "Nadia ran. It rained on the mill.", "She swam alone."

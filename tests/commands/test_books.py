@@ -122,7 +122,11 @@ def test_an_interrupted_run_is_continued_with_the_same_book_and_options_only(
     done = book(tale, "-o", out)
     assert done.code == 130 and "continue with --resume" in done.err and not out.exists()
     monkeypatch.undo()
-    for options, change in ((["--level", "chapter"], "levels"), (["--exact"], "approximate")):
+    for *options, change in (
+        ["--level", "chapter", "levels"],
+        ["--exact", "approximate"],
+        ["--similarity", "dot", "similarity"],
+    ):
         done = book(tale, *options, "-o", out, "--resume")
         assert done.code == 2 and change in done.err
     assert book(tale, "-o", out).code == 2, "without --resume"

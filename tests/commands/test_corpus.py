@@ -48,8 +48,10 @@ def test_rows_are_the_results_of_the_engine(corpus, bert_folder, tmp_path):
     assert command() == (0, "", summary.format(0))
     done = command("--exact")
     assert done.code == 2 and "started with" in done.err and "approximate" in done.err, done
-    assert command("--exact", "-o", "exact").code == 0
-    assert {row["approximate"] for row in rows_of(tmp_path / "exact")} == {None}
+    assert 'similarity null (now "dot")' in command("--similarity", "dot").err
+    assert command("--exact", "--similarity", "dot", "-o", "exact").code == 0
+    about = {(row["approximate"], row["similarity"]) for row in rows_of(tmp_path / "exact")}
+    assert about == {(None, "dot")}
 
 
 def test_files_of_all_kinds(corpus, tmp_path):

@@ -276,6 +276,7 @@ def test_what_can_not_be_resumed(score, interrupt_at, bert_folder, tmp_path):
         (["--operations", "deletion"], '"summarization"] (now ["deletion"])'),
         (["--context-tokens", "20"], "context tokens 512 (now 20)"),
         (["--split", "lines"], 'splitter null (now "lines")'),
+        (["--similarity", "euclidean"], 'similarity null (now "euclidean")'),
         (["--score-headings"], "score headings false (now true)"),
         (["--top", "1"], "top null (now 1)"),
         (["--model", other], "model fingerprint"),

@@ -36,7 +36,7 @@ def test_a_batch_has_the_results_of_the_engine(scorer, encoder):
     added = [name for name in COLUMNS if name != "error"]
     assert list(batch) == ["key", "text", "error", *added] and list(batch["key"]) == [5, 6, 7]
     assert batch["error"] == [None, "the story is empty; give it at least one sentence", None]
-    assert [batch[name][1] for name in added] == [None] * 9
+    assert [batch[name][1] for name in added] == [None] * 10
     results = score_stories(TEXTS[::2], encoder, **OPTIONS)
     for row, result in zip((0, 2), results, strict=True):
         assert {name: batch[name][row] for name in added} == result.json()

@@ -85,8 +85,10 @@ def test_scores_are_those_of_the_engine_in_one_batch(nlp, bert_folder, monkeypat
 
 def test_settings(nlp, settings):
     more = {"operations": ["deletion"], "windows": 2, "approximate": "one-pass"}
+    more["similarity"] = "dot"
     result = pipeline_of(settings | more, "sentencizer")(TEXTS[0])._.salience
     assert list(result.scores) == ["deletion"] and result.approximate == "one-pass"
+    assert result.similarity == "dot"
     assert result.windows == ((0, 2), (2, 4))
     for config, message in (
         ({"operations": ["removal"]}, "unknown operation 'removal'"),

@@ -14,7 +14,7 @@ from tokenizers.processors import TemplateProcessing
 
 from narrative_twins import OPERATIONS, StoryEncoder, score_stories
 from narrative_twins.encoder.tokenizer import Window
-from narrative_twins.salience.operations import Shifting, resolve_operations
+from narrative_twins.salience.operations import SIMILARITIES, Shifting, resolve_operations
 from narrative_twins.salience.plans import one_pass_plans, one_pass_share
 from narrative_twins.stories.story import Story
 
@@ -33,7 +33,7 @@ STORY = [
 
 
 def assert_one_pass(result, encoder):
-    oracle = Oracle(encoder.model, encoder.tokenizer.tokenizer)
+    oracle = Oracle(encoder.model, encoder.tokenizer.tokenizer, measure=result.similarity)
     expected = oracle.score_one_pass(result.sentences, result.windows)
     assert list(result.scores) == list(OPERATIONS)
     for name, scores in expected.items():
@@ -49,12 +49,20 @@ def test_one_pass_equals_the_oracle(kind):
         assert_one_pass(result, encoder)
 
 
-@given(stories(1, 8), st.data())
-@settings(max_examples=8)
-def test_one_pass_equals_the_oracle_on_any_stories_and_windows(sentences, data):
+@given(stories(1, 8), st.sampled_from(list(SIMILARITIES)), st.data())
+@settings(max_examples=12)
+def test_one_pass_equals_the_oracle_on_any_stories_and_windows(sentences, similarity, data):
     story = {"sentences": sentences, "windows": data.draw(window_sizes(len(sentences)))}
-    encoder = small("roberta")
-    assert_one_pass(score_story(story, encoder, approximate="one-pass"), encoder)
+    encoder, options = small("roberta"), {"approximate": "one-pass", "similarity": similarity}
+    assert_one_pass(score_story(story, encoder, **options), encoder)
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_one_pass_equals_the_oracle_by_any_similarity(similarity):
+    encoder = small("bert")
+    for windows in (1, [2, 1, 2]):
+        options = {"approximate": "one-pass", "similarity": similarity}
+        assert_one_pass(score_story(STORY, encoder, windows=windows, **options), encoder)
 
 
 def test_windows_share_passes(monkeypatch):

@@ -21,11 +21,12 @@ from narrative_twins import (
     Story,
     StoryEncoder,
     StoryError,
+    StorySalience,
     score_stories,
     split_sentences,
 )
 from narrative_twins.salience import progress
-from narrative_twins.salience.operations import resolve_operations
+from narrative_twins.salience.operations import SIMILARITIES, resolve_operations
 from narrative_twins.salience.plans import exact_plans
 
 from support.models import encoder_of, small
@@ -40,9 +41,10 @@ def assert_close(scores, expected):
         assert scores[name] == pytest.approx(values, abs=1e-5), name
 
 
-def by_oracle(encoder, result):
+def by_oracle(encoder, result, measure="cosine"):
     """The scores of the sentences and windows of a result by the naive oracle."""
-    oracle = Oracle(encoder.model, encoder.tokenizer.tokenizer, encoder.pooling)
+    tokenizer = encoder.tokenizer.tokenizer
+    oracle = Oracle(encoder.model, tokenizer, encoder.pooling, measure)
     return oracle.score(result.sentences, result.windows)
 
 
@@ -82,13 +84,22 @@ def test_parity_with_oracle(kind, windows, pooling):
         assert all(np.ptp(scores) > 1e-3 for scores in result.scores.values()), "they differ"
 
 
-@given(stories(1, 6), st.data())
-@settings(max_examples=8)
-def test_parity_with_oracle_on_any_stories_and_windows(sentences, data):
+@given(stories(1, 6), st.sampled_from(list(SIMILARITIES)), st.data())
+@settings(max_examples=12)
+def test_parity_with_oracle_on_any_stories_and_windows(sentences, similarity, data):
     encoder = small("roberta")
     story = {"sentences": sentences, "windows": data.draw(window_sizes(len(sentences)))}
-    result = score_story(story, encoder)
-    assert_close(result.scores, by_oracle(encoder, result))
+    result = score_story(story, encoder, similarity=similarity)
+    assert_close(result.scores, by_oracle(encoder, result, similarity))
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_parity_with_oracle_by_any_similarity(similarity):
+    encoder = small("bert")
+    result = score_story(split_sentences(TALE)[1:8], encoder, windows=2, similarity=similarity)
+    assert (f"The similarity is {similarity}, not" in str(result.notes)) == (similarity != "cosine")
+    assert_close(result.scores, by_oracle(encoder, result, similarity))
+    assert StorySalience.from_dict(result.json()).json() == result.json()
 
 
 def test_the_time_of_exact_scoring_is_estimated_once(monkeypatch):
@@ -239,6 +250,7 @@ def test_window_with_too_many_tokens_is_refused_before_it_is_encoded(encoder, mo
         ({"batch_size": 0}, "batch_size=0"),
         ({"processes": 1.5}, "choose a whole number of at least 1"),
         ({"on_error": "panic"}, "on_error='panic'"),
+        ({"similarity": "L2"}, "similarity='L2': choose 'cosine' or 'dot' or 'euclidean' or"),
         ({"splitter": "pysbd"}, "splitter='pysbd': choose 'sentences' or 'lines'"),
         ({"shifts": 1}, "unexpected keyword argument 'shifts'"),
         ({"encoder": 5}, "an encoder is a StoryEncoder, a folder or a Hub id"),

@@ -92,6 +92,7 @@ def test_plain_data_and_pandas(encoder):
         "cut_tokens": 0,
         "approximate": None,
         "dtype": "float32",
+        "similarity": "cosine",
     }
     frame = result.to_pandas()
     assert list(frame.columns) == ["sentence", "start", "end", "window", *OPERATIONS]
@@ -153,9 +154,9 @@ def test_what_is_no_result(data, problem):
 
 def test_a_result_is_a_mapping(tmp_path):
     result, data = sample(), sample().json()
-    assert dict(result) == data == result and list(result) == list(data) and len(result) == 10
+    assert dict(result) == data == result and list(result) == list(data) and len(result) == 11
     assert result["scores"] == data["scores"] and result["id"] == "x" and "title" not in result
-    assert "id" not in sample(name=None) and len(sample(name=None)) == 9
+    assert "id" not in sample(name=None) and len(sample(name=None)) == 10
     for other in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result), copy.copy(result)):
         assert other == data and other.index == 3
     result["scores"]["deletion"].clear()

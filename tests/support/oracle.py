@@ -30,10 +30,19 @@ def tokens_of(tokenizer, sentences):
 
 class Oracle:
     """Scores one story at a time with a `transformers` model and its fast tokenizer; the story must
-    fit the context."""
+    fit the context. `measure` is a name in `MEASURES`."""
 
-    def __init__(self, model, tokenizer, pooling="mean"):
+    def __init__(self, model, tokenizer, pooling="mean", measure="cosine"):
         self.model, self.tokenizer, self.pooling = model.eval(), tokenizer, pooling
+        self.measure = measure
+
+    def similarity(self, a, b):
+        return MEASURES[self.measure](a.double(), b.double())
+
+    def change(self, a, b):
+        """How much less similar a is to b than to itself."""
+        itself = 1.0 if self.measure == "cosine" else self.similarity(a, a)
+        return itself - self.similarity(a, b)
 
     def embed(self, sentences, windows, window):
         """The vector of `window` in the text of `sentences`; `windows` has the window of each
@@ -60,20 +69,20 @@ class Oracle:
 
             base = vector(range(n))
             for i in range(lo, hi):
-                scores["summarization"][i] = similarity(base, vector([i]))
+                scores["summarization"][i] = self.similarity(base, vector([i]))
                 if hi - lo == 1:
                     continue
                 without = [j for j in range(n) if j != i]
-                scores["deletion"][i] = 1 - similarity(base, vector(without))
+                scores["deletion"][i] = self.change(base, vector(without))
                 moved = []
                 for position in range(lo, hi):
                     if position != i:
                         order = list(without)
                         order.insert(position, i)
-                        moved.append(similarity(base, vector(order)))
-                scores["shifting"][i] = 1 - sum(moved) / len(moved)
+                        moved.append(self.change(base, vector(order)))
+                scores["shifting"][i] = sum(moved) / len(moved)
                 if i > lo:
-                    scores["disruption"][i] = 1 - similarity(vector(range(i + 1)), vector(range(i)))
+                    scores["disruption"][i] = self.change(vector(range(i + 1)), vector(range(i)))
         return scores
 
     def score_one_pass(self, sentences, spans):
@@ -98,21 +107,40 @@ class Oracle:
                 return sum(chosen) / len(chosen)
 
             for i in range(lo, hi):
-                scores["summarization"][i] = similarity(mean(pooled), mean([i]))
+                scores["summarization"][i] = self.similarity(mean(pooled), mean([i]))
                 if hi - lo > 1:
-                    scores["deletion"][i] = 1 - similarity(
-                        mean(pooled), mean([own for own in pooled if own != i])
-                    )
-                    scores["shifting"][i] = moved_by_place(
-                        [mean([own]) * owners.count(own) for own in range(lo, hi)],
-                        mean(pooled) * sum(own in pooled for own in owners),
-                        i - lo,
-                    )
+                    without = [own for own in pooled if own != i]
+                    scores["deletion"][i] = self.change(mean(pooled), mean(without))
+                    scores["shifting"][i] = self.moved(states, owners, pooled, (lo, hi), i)
                 if i > lo:
                     prefix = [own for own in pooled if own is None or own <= i]
                     before = [own for own in prefix if own != i]
-                    scores["disruption"][i] = 1 - similarity(mean(prefix), mean(before))
+                    scores["disruption"][i] = self.change(mean(prefix), mean(before))
         return scores
+
+    def moved(self, states, owners, pooled, window, i):
+        """Shifting of sentence i in one pass: each token counts for 0.4 times more with each place
+        that its sentence is moved to the end."""
+        lo, hi = window
+        if self.measure == "cosine":
+            sums = [
+                sum(state for state, owner in zip(states, owners, strict=True) if owner == own)
+                for own in pooled
+            ]
+            return moved_by_place(sums[: hi - lo], sum(sums), i - lo)
+        changes = []
+        for place in range(lo, hi):
+            order = [own for own in range(lo, hi) if own != i]
+            order.insert(place - lo, i)
+            weights = {own: 1 + 0.4 * (order.index(own) - own + lo) for own in order} | {None: 1.0}
+            story, moved, tokens, weight = 0, 0, 0, 0
+            for state, owner in zip(states, owners, strict=True):
+                if owner in pooled:
+                    story, moved = story + state, moved + weights[owner] * state
+                    tokens, weight = tokens + 1, weight + weights[owner]
+            if place != i:
+                changes.append(self.change(story / tokens, moved / weight))
+        return sum(changes) / len(changes)
 
 
 def moved_by_place(sums, story, moved):
@@ -133,6 +161,13 @@ def moved_by_place(sums, story, moved):
 
 def similarity(a, b):
     return F.cosine_similarity(a.double(), b.double(), dim=0).item()
+
+
+MEASURES = {
+    "cosine": similarity,
+    "dot": lambda a, b: (a @ b).item(),
+    "euclidean": lambda a, b: -torch.dist(a, b).item(),
+}
 
 
 def twins_loss(

@@ -6,7 +6,7 @@ import torch
 
 from narrative_twins.books.blocks import Book, Chapter
 
-from support.oracle import similarity
+from support.oracle import MEASURES
 
 
 def book_of(*chapters: list[str], title: str | None = None) -> Book:
@@ -65,8 +65,12 @@ def token_states(model, tokenizer, sentences, room):
     return states
 
 
-def naive_scores(units):
+def naive_scores(units, measure="cosine"):
     """The scores of units within the next larger one, each given by the states of its tokens."""
+    similarity = MEASURES[measure]
+
+    def change(a, b):
+        return (1 if measure == "cosine" else similarity(a, a)) - similarity(a, b)
 
     def mean(some):
         states = [state for unit in some for state in unit]
@@ -76,8 +80,6 @@ def naive_scores(units):
     for i in range(n):
         scores["summarization"].append(similarity(mean(units), mean([units[i]])))
         rest = [unit for j, unit in enumerate(units) if j != i]
-        scores["deletion"].append(1 - similarity(mean(units), mean(rest)) if rest else 0.0)
-        scores["disruption"].append(
-            1 - similarity(mean(units[: i + 1]), mean(units[:i])) if i else 0.0
-        )
+        scores["deletion"].append(change(mean(units), mean(rest)) if rest else 0.0)
+        scores["disruption"].append(change(mean(units[: i + 1]), mean(units[:i])) if i else 0.0)
     return scores
