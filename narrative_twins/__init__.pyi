@@ -22,7 +22,6 @@ from .hub.facts import Figure as Figure
 from .hub.push import HubError as HubError
 from .hub.push import push_dataset as push_dataset
 from .hub.push import push_encoder as push_encoder
-from .hub.push import push_metric as push_metric
 from .pipeline import SaliencePipeline as SaliencePipeline
 from .salience.engine import score_stories as score_stories
 from .salience.operations import OPERATIONS as OPERATIONS

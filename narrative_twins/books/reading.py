@@ -64,7 +64,7 @@ BOOK_FORMATS = {
     "html": BookFormat((".html", ".htm", ".xhtml"), html_book, "books"),
     "epub": BookFormat((".epub",), epub_book, "books"),
     "docx": BookFormat((".docx",), docx_book, "books"),
-    "pdf": BookFormat((".pdf",), pdf_book, "pdf"),
+    "pdf": BookFormat((".pdf",), pdf_book, "books"),
 }
 """The registry of formats by name. Files of unknown suffixes are text."""
 

@@ -1,4 +1,4 @@
-"""Sharing on the Hugging Face Hub: cards, and uploads of encoders, data sets and the metric."""
+"""Sharing on the Hugging Face Hub: cards, and uploads of encoders and data sets."""
 
 from narrative_twins.extras import check_extra as _check_extra
 
@@ -13,4 +13,3 @@ from narrative_twins.hub.push import export_corpora as export_corpora
 from narrative_twins.hub.push import full_id as full_id
 from narrative_twins.hub.push import push_dataset as push_dataset
 from narrative_twins.hub.push import push_encoder as push_encoder
-from narrative_twins.hub.push import push_metric as push_metric

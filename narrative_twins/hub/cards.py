@@ -1,4 +1,4 @@
-"""The cards of encoders, data sets and the metric, from facts and the templates of `hub_cards`.
+"""The cards of encoders and data sets, from facts and the templates of `hub_cards`.
 
 No row of the data gets into a card.
 """

@@ -1,4 +1,4 @@
-"""Upload of encoders, data sets and the metric to the Hub: what is pushed is first written into a
+"""Upload of encoders and data sets to the Hub: what is pushed is first written into a
 temporary folder, with its card, and then uploaded in a single commit."""
 
 from __future__ import annotations
@@ -212,20 +212,6 @@ def export_corpora(folder: str | os.PathLike[str]) -> list[str]:
     return sorted(content)
 
 
-def push_metric(repo_id: str, **options: Unpack[PushOptions]) -> str:
-    """Push the agreement of salience with human labels as a metric, a Space that
-    `evaluate.load(repo_id)` loads. The rest is as in `push_encoder`."""
-    content = {
-        CARD: template("metric_card.md").replace(PLACEHOLDER_ID, repo_id),
-        # The file name that `evaluate` requires.
-        f"{repo_id.rpartition('/')[2]}.py": template("narrative_salience.py"),
-        "requirements.txt": template("metric_requirements.txt"),
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        _write(folder, content)
-        return _push(folder, repo_id, "space", options)
-
-
 def full_id(name: str, token: str | bool | None = None) -> str:
     """The Hub id of a repository name: without a user, the token's; raises HubError if the
     token is invalid."""
@@ -256,8 +242,7 @@ def _push(folder: str, repo_id: str, kind: str, options: PushOptions) -> str:
     with _hub_errors(repo_id):
         api = HfApi(token=options.get("token"), library_name="narrative_twins")
         where: dict[str, Any] = {"repo_id": repo_id, "repo_type": kind}
-        sdk, private = "static" if kind == "space" else None, options.get("private", False)
-        url = api.create_repo(**where, private=private, exist_ok=True, space_sdk=sdk)
+        url = api.create_repo(**where, private=options.get("private", False), exist_ok=True)
         existing = set(api.list_repo_files(**where)) - {".gitattributes"}
         # An interrupted push leaves a repository without files, into which the next attempt pushes.
         if existing and not options.get("update"):

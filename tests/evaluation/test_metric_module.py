@@ -14,7 +14,7 @@ from support.naive_metrics import naive_points, naive_votes
 
 evaluate = pytest.importorskip("evaluate")
 
-MODULE = str(Path(__file__).parents[2] / "hub_cards" / "narrative_salience.py")
+MODULE = str(Path(__file__).parents[2] / "hub_cards" / "narrative_salience")
 SCORES = [[0.3, 0.9, 0.1, 0.5], [0.2, 0.4, 0.1], [1.0]]
 LABELS = [[0.0, 3.0, 1.0, 1.0], [0.0, 1.0, 4.0], [2.0]]
 

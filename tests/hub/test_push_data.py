@@ -1,5 +1,4 @@
-"""Pushes of data sets, of the corpora of the package and of the metric: plain libraries load them
-from the Hub."""
+"""Pushes of data sets, and the corpora of the package as a data set: plain libraries load them."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from huggingface_hub import DatasetCard
 from narrative_twins.commands.cli import main
 from narrative_twins.data import load_story_twins, load_window_twins
 from narrative_twins.data.sources import corpus_rows
-from narrative_twins.hub import DatasetFacts, export_corpora, push, push_dataset, push_metric
+from narrative_twins.hub import DatasetFacts, export_corpora, push, push_dataset
 
 NAME = "somebody/stories"
 CORPORA = ["stories", "synopses", "everyday", "prose"]
@@ -62,22 +61,10 @@ def test_round_trip_of_a_data_set_with_two_configurations(hub, tmp_path):
         push_dataset({"twins": Dataset.from_list([])}, NAME)
 
 
-def test_plain_libraries_load_the_corpora_and_the_metric(exported, hub, tmp_path, monkeypatch):
-    evaluate = pytest.importorskip("evaluate")
+def test_plain_libraries_load_the_corpora(exported, hub):
     hub.put("datasets", NAME, exported)
-    push_metric("somebody/salience_agreement")
     found = load_dataset(NAME, "stories", split="validation")
     assert found["id"][:] == load_story_twins(split="validation")["id"][:]
-    url = hub.address + "/spaces/{path}/resolve/{revision}/{name}"
-    monkeypatch.setattr(evaluate.config, "HUB_EVALUATE_URL", url)
-    monkeypatch.setattr(evaluate.config, "HF_ENDPOINT", hub.address)
-    metric = evaluate.load("somebody/salience_agreement", cache_dir=str(tmp_path / "metrics"))
-    predictions, references = [[0.3, 0.9, 0.1], [0.2, 0.4], [1.0]], [[0, 3, 1], [1, 0], [1]]
-    # By hand: ranks 2 3 1 against 1 3 2, and 1 2 against 2 1; the metrics of a story of one
-    # sentence are undefined.
-    expected = {"spearman": -0.25, "spearman_stories": 2, "auc": 0.25, "auc_stories": 2}
-    computed = metric.compute(predictions=predictions, references=references)
-    assert computed == pytest.approx(expected)
 
 
 def test_exported_rows_are_those_of_the_package(exported, tmp_path):
