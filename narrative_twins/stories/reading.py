@@ -61,6 +61,7 @@ _OTHER_FILES = {
 """The first bytes of files that may be taken for text."""
 _BLANK = b"\xef\xbb\xbf \t\r\n"  # byte order mark and white space
 _PIECE = 1 << 20
+_LINES = re.compile(r"[^\r\n]*(?:\r|\n)|[^\r\n]+")  # also of old files of the Macintosh
 _ESCAPED = re.compile("[\udc80-\udcff]")
 
 
@@ -242,7 +243,7 @@ def table_rows(file: Lines) -> tuple[list[str], Iterator[tuple[int, Row]]]:
     start = next(lines, b"")
     _check_encoding(start)
     decoded = codecs.iterdecode(chain([start], lines), "utf-8-sig", "surrogateescape")
-    texts = (line.replace("\r\n", "\n") for line in decoded)
+    texts = chain.from_iterable(_LINES.findall(line.replace("\r\n", "\n")) for line in decoded)
     # Empty lines may come before the names of the columns.
     number, first = next(((i, line) for i, line in enumerate(texts, 1) if line.strip()), (0, ""))
     mark = next((mark for mark in ",;\t|" if mark in first), "\x1f")

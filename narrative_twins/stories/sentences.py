@@ -15,8 +15,10 @@ from syntok.tokenizer import Tokenizer
 from narrative_twins.stories.speech import (
     BARE_TAG,
     CUE,
+    DIRECTION,
     INTRODUCES,
     MAX_CUE,
+    NAME,
     NO_NAME,
     SMALL_LETTER,
     SPEECH_END,
@@ -35,6 +37,8 @@ _BLANK_LINES = re.compile(r"\r?\n(?:[^\S\n]*\n)+")
 # Ends of Chinese and Japanese sentences, which no space follows. A quotation that ends there may be
 # part of a longer sentence, so only another quotation ends it.
 _IDEOGRAPHIC_END = re.compile(r"[。！？]+(?:(?![。！？”’」』）…，、])(?=\S)|[”」』]+(?=[“「『]))")
+_RECURS = 3  # times that a name in small letters comes again, at least
+_NEAR = 15  # paragraphs
 _TOKENIZER = Tokenizer(replace_not_contraction=False)
 
 
@@ -48,7 +52,7 @@ def split_sentences(text: str) -> list[str]:
       before them, also after spaces as in tokenized text: `" Not me ! " said Otto .`
     - Speech may be cut off by a dash, and an ellipsis may have spaces: `“But I—” He left.`
     - The name of a character in a play, `RUNA.` or `MARTA (V.O.)`, is one sentence with what comes
-      after it. See `is_cue`.
+      after it. See `is_cue` and `with_cues`.
     - `“...”`, `„...“`, `»...«`, `«...»` and `« ... »` are quotations.
     - A text without capital letters is split at its full stops.
     - Chinese and Japanese sentences end at 。！？ without a space.
@@ -58,21 +62,59 @@ def split_sentences(text: str) -> list[str]:
     """
     marked = in_english_marks(text)
     edges = [0, *(edge for blank in _BLANK_LINES.finditer(text) for edge in blank.span())]
-    paragraphs = list(zip(edges[::2], [*edges[1::2], len(text)], strict=True))
-    # The name of a character may be a paragraph of its own, again and again.
-    names = Counter(text[lo:hi].strip() for lo, hi in paragraphs if hi - lo <= MAX_CUE)
-    names = Counter({name: count for name, count in names.items() if is_cue(name)})
-    spans: list[Span] = []
-    is_name = False
-    for lo, hi in paragraphs:
-        for start, stop in _sentences(marked[lo:hi]):
-            start = spans.pop()[0] if is_name else lo + start
-            sentence = text[start : lo + stop].strip()
-            is_name = names[sentence] > 1 or (is_name and is_cue(sentence))
-            spans.append((start, lo + stop))
-    return [
-        piece for start, end in spans for piece in _ideographic(text[start:end].strip()) if piece
+    paragraphs = [
+        [(lo + start, lo + stop) for start, stop in _sentences(marked[lo:hi])]
+        for lo, hi in zip(edges[::2], [*edges[1::2], len(text)], strict=True)
     ]
+    return [
+        piece
+        for start, end in with_cues(text, paragraphs)
+        for piece in _ideographic(text[start:end].strip())
+        if piece
+    ]
+
+
+def with_cues(text: str, paragraphs: Iterable[Sequence[Span]]) -> list[Span]:
+    """The spans of the sentences of some paragraphs, where the name of a character that begins a
+    paragraph is one with the speech after it, also in the next paragraph."""
+    paragraphs = [sentences for sentences in paragraphs if sentences]
+    firsts = [text[slice(*sentences[0])].strip() for sentences in paragraphs]
+    cues = _cues(firsts, [len(sentences) == 1 for sentences in paragraphs])
+    spans: list[Span] = []
+    is_open = False
+    for at, sentences in enumerate(paragraphs):
+        for number, (start, stop) in enumerate(sentences):
+            is_joined = is_open and not text[spans[-1][1] : start].strip()
+            spans.append((spans.pop()[0] if is_joined else start, stop))
+            is_direction = is_joined and DIRECTION.fullmatch(text, start, stop)
+            is_open = bool(is_direction) or (at in cues and not number)
+    return spans
+
+
+def _cues(firsts: Sequence[str], alone: Sequence[bool]) -> set[int]:
+    """The paragraphs whose first sentence, perhaps the only one, is the name of a character: in
+    capitals if it comes again, such as `RUNA`, or has a direction, `OTTO (softly)`; `Witch.` if it
+    comes again and other such names are near."""
+    matches = ((at, NAME.fullmatch(first[:MAX_CUE])) for at, first in enumerate(firsts))
+    forms = {at: form for at, form in matches if form}
+    counts = Counter(form["name"] for form in forms.values())
+    cast = {form["name"] for form in forms.values() if form["capitals"]}
+    cast = {name for name in cast if counts[name] > 1}
+    small = [at for at, form in forms.items() if counts[form["name"]] >= _RECURS]
+    runs = zip(*(small[start:] for start in range(_RECURS + 1)), strict=False)
+    near = {at for run in runs if run[-1] - run[0] <= _NEAR for at in run}
+    return {
+        at
+        for at, form in forms.items()
+        if not form["speech"]
+        and len(firsts[at]) <= MAX_CUE
+        and (alone[at] or form["mark"] or form["direction"])
+        and (
+            at in near
+            or (form["capitals"] and (form["direction"] or form["name"] in cast))
+            or (len(cast) > 1 and form["capitals"] and form["mark"] and " " not in form["name"])
+        )
+    }
 
 
 def _sentences(paragraph: str) -> Iterator[Span]:
@@ -231,14 +273,25 @@ _BIG = "A-ZÀ-ÖØ-Þ"
 _NEXT = r"\s+(?=[\"“‘']*"
 # Where a sentence begins in a text without capitals.
 _SMALL_START = re.compile(r"(?<!\.[. ]\.)(?<!\.\.)(?<=[.!?])\s+[\"“‘'(*_]?[^\W\d_]")
+_OF_STATE = (
+    r"(?:Agents?|Air|Ambassador|Army|Attorney|Congress|Constitution|Department|Embassy|Forces|"
+    r"Government|House|Mail|Marines?|Marshals?|Military|Navy|Open|President|Senat|Soldiers?|"
+    r"Supreme|Treasury|Troops|\w+day\b)"
+)
+_PAST = (
+    "(?:[a-z]+ed|came|did|drove|fell|felt|found|gave|got|had|held|kept|knew|left|lost|made|met|ran|"
+    "rode|said|sang|sat|saw|slept|spoke|stood|swam|took|thought|told|was|went|were|wept|woke|wrote)"
+)
 # Where syntok expects more: "so did I. She", "got a B. Then", "plan A. Otto knew", "the U.S. They",
-# "his cap. Tom"; not "by J. Smith", nor "by I. J. Low".
+# "to the U.S. Otto stayed", "his cap. Tom"; not "the U.S. Army", "by J. Smith", "by I. J. Low".
 _SURE_END = re.compile(
     rf"(?<![\w'’-])(?!(?:by|of)\b)[a-z]+,?\sI\.[\"”’]?{_NEXT}[{_BIG}\"“](?!\.))|"
     rf"(?<![\w'’-])(?!(?:and|as|by|for|from|named|of|to|with)\b)(?:an?\s[A-Z]|[a-z]{{3,}}\s[A-ESXZ])"
     rf"\.[\"”’]?{_NEXT}[{_BIG}][\w’']*\s+[a-z])|"
     rf"(?:(?<=[A-Za-z][a-z])(?<!\bvs)(?<!\bSt)|(?<=[a-z]\s[A-Z])|(?<=\.[A-Za-z]))\.[\"”’]?"
     rf"{_NEXT}(?:{'|'.join(NO_NAME)})\b(?!\.))|"
+    r"\b(?:U\.S(?:\.[AR])*|U\.K|U\.N|E\.U|D\.C|L\.A|[ap]\.m|etc|Co|Inc|[JS]r)\.[\"”’]?"
+    rf"{_NEXT}(?!{_OF_STATE})[{_BIG}][a-zà-ÿ'’]+\s+{_PAST}\b)|"
     rf"\bSt\.{_NEXT}(?:He|She|It|They|We|The)\b)|\b(?:art|cap|figs?|lit|vie)\.{_NEXT}[{_BIG}][a-zà-ÿ])|(?<=\w)\.[\"”’]{_NEXT}[{_BIG}])"
 )
 
@@ -301,11 +354,18 @@ _ONES = "one two three four five six seven eight nine"
 _ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth last"
 _SPELLED = (
     rf"(?i:(?:{'|'.join(_TENS.split())})(?:[- ](?:{'|'.join(_ONES.split())}))?|"
-    rf"{'|'.join((_TEENS + ' ' + _ONES).split())}|the (?:{'|'.join(_ORDINALS.split())}))"
+    rf"{'|'.join((_TEENS + ' ' + _ONES).split())}|the (?:{'|'.join(_ORDINALS.split())})|[1I]er|"
+    r"eins|zwei|drei|vier|fünf|premi(?:er|ère)|prim(?:er|eir)?[oa]|deuxième|second[oae]|первая)"
+)
+# "The First Act", "Zweites Kapitel", "Première partie", "3. Kapitel"
+_ORDINAL = (
+    rf"(?i:(?:the )?(?:{'|'.join(_ORDINALS.split())})|(?:erst|zweit|dritt|viert|fünft|sechst|"
+    r"sieb(?:en)?t|acht|neunt|zehnt|letzt)e[rs]?|\w{3,9}ième|premi(?:er|ère)|primera?|\d{1,3}\.)"
 )
 _PARTS = (
-    "Chapter Chap. Part Book Act Scene Canto Stave Volume Letter Kapitel Teil Akt Szene Buch"
-    " Chapitre Partie Acte Livre Capítulo Parte Acto Libro Capitolo Atto Hoofdstuk Deel Глава Часть"
+    "Chapter Chap. Part Book Act Scene Canto Epoch Stave Volume Letter Kapitel Teil Akt Szene Buch"
+    " Chapitre Partie Acte Livre Capítulo Parte Acto Libro Capitolo Atto Hoofdstuk Deel Kapittel"
+    " Rozdział Kapitola Luku Bölüm Глава Часть Розділ Κεφάλαιο"
 ).split()
 _PART = "|".join(sorted({re.escape(form) for part in _PARTS for form in (part, part.upper())}))
 _WHOLE = (
@@ -317,11 +377,13 @@ _WHOLE += " Пролог Эпилог"
 # "Chapter 1", "PART TWO.", "Act III: The Storm", "CHAPTER IV. The Storm", "Chapter 5 - What the sea
 # left"
 _NUMBERED = re.compile(
-    rf"(?:{_PART}) (?:\d{{1,4}}[a-z]?|{_ROMAN}|{_SPELLED})\b"
+    rf"(?:(?:{_PART}) (?:\d{{1,4}}[a-z]?|{_ROMAN}|{_SPELLED})|{_ORDINAL} (?i:{_PART}))(?!\w)"
     rf"(?P<mark>\.|\s*[:—–]|\s+-(?=\s)|)(?:(?:\s+|(?<=[:—–]))(?P<title>\S.*))?"
 )
 _NAMED = re.compile(
-    rf"(?:{'|'.join(form for name in _WHOLE.split() for form in (name, name.upper()))})\.?"
+    rf"(?:{'|'.join(form for name in _WHOLE.split() for form in (name, name.upper()))})\.?|"
+    r"(?:第\s?[\d〇零一二三四五六七八九十百千两]{1,7}\s?[章回节節話话部卷幕]|제?\s?\d{1,4}\s?[장화회부])"
+    r"(?:[\s.:：　].{0,60}[^\s.!?。！？]|\.?)"
 )
 _MARKDOWN = re.compile(r"#{1,6}\s+\S.*")
 # The slug lines of screenplays: "INT. HOUSE - DAY", "12 EXT. ROCKS - NIGHT 12"
@@ -333,10 +395,13 @@ _COUNTED = re.compile(
     rf"(?P<number>{_ROMAN}|\d{{1,3}})(?:\.?|(?:[.:)]|(?=\s+[—–-]\s))[\s—–-]+(?P<title>\S.*))"
 )
 _UPPER_PART = re.compile(
-    r"(?:Part|Book|Act|Volume|Teil|Akt|Buch|Partie|Acte|Livre|Parte|Acto|Libro|Atto|Deel|Часть)\b",
+    r"(?:Part|Book|Act|Epoch|Volume|Teil|Akt|Buch|Partie|Acte|Livre|Parte|Acto|Libro|Atto|Deel|"
+    r"Часть)\b",
     re.IGNORECASE,
 )
 _DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_CAPITALS = re.compile(r"[^\W\d_][^\"“”«»!?:;…]*[^\W\d_]{2}[^\"“”«»!?:;…]*")
+_PROSE = 200  # characters after lines in capitals that are headings
 _CLOSED_LINE = re.compile(r"[.!?…:;—–\"'’”»“«)\]*_=~-]\s*$")
 
 
@@ -357,13 +422,23 @@ def find_headings(text: str) -> list[Span]:
       languages; `Prologue`, `Epilogue` and the like. The line before ends a sentence or is blank,
       and the next does not continue this one. A title ends without a full stop. One in the
       next paragraph is a heading too, if all its main words have capitals.
+      It may end in a full stop if the number does: `CHAPTER I.`, `The Old Mint.`
     - `INT. HOUSE - DAY`, the slug lines of screenplays, in capital letters.
+    - `THE BARN`, paragraphs of one line in capitals, if several have prose after them.
     - `# Title` of Markdown.
     - `I`, `II`, `III` or `1.`, `2.`, `3.`, in paragraphs of their own, if they count from 1 without
       a gap; with a title, such as `4. The Black Gull`, from any number, or at the beginning.
     """
     lines = list(_lines(text))
-    counted = {line.start for line in _counted(lines)}
+    headings = _headings(lines, _counted(lines))
+    if all(_NAMED.fullmatch(heading.text) for heading in headings):
+        headings = _headings(lines, _in_capitals(lines))
+    return [(line.start, line.start + len(line.text)) for line in headings]
+
+
+def _headings(lines: Sequence[_Line], certain: Iterable[_Line]) -> list[_Line]:
+    """The headings among the lines of a text, of which some are certain."""
+    starts = {line.start for line in certain}
     headings: list[_Line] = []
     edge = _Line("", 0, True, True)
     for before, line, after in zip([edge, *lines], lines, [*lines[1:], edge], strict=False):
@@ -372,15 +447,16 @@ def find_headings(text: str) -> list[Span]:
         follows = before in headings[-1:]
         begins = line.opens or follows or bool(_CLOSED_LINE.search(before.text))
         is_apart = begins and (line.closes or not after.text[:1].islower())
-        is_title = " " in line.text and line.closes and after is not edge and _is_title(line.text)
+        title = line.text.rstrip(".") if follows and before.text.endswith(".") else line.text
+        is_title = " " in title and line.closes and after is not edge and _is_title(title)
         if (
-            line.start in counted
+            line.start in starts
             or _MARKDOWN.fullmatch(line.text)
             or (is_apart and _is_heading(line.text))
             or (follows and is_title and _lacks_title(before.text))
         ):
             headings.append(line)
-    return [(line.start, line.start + len(line.text)) for line in headings]
+    return headings
 
 
 def heading_level(heading: str) -> int:
@@ -448,6 +524,25 @@ def _is_title(line: str) -> bool:
         and all(start.isupper() or start.isdigit() for start in starts)
         and not _CLOSED_LINE.search(line)
     )
+
+
+def _in_capitals(lines: Sequence[_Line]) -> list[_Line]:
+    """Paragraphs of one line in capitals, if several have prose after them, and none comes again,
+    as the names in a play do."""
+    counts = Counter(line.text for line in lines if line.text.isupper())
+    places: list[list[_Line]] = []
+    run, prose = list[_Line](), 0  # lines in capitals, and characters after them
+    for line in [*lines, _Line("THE END", 0, True, True)]:
+        is_apart = line.opens and line.closes and len(line.text) <= MAX_LENGTH
+        if is_apart and line.text.isupper() and _CAPITALS.fullmatch(line.text):
+            if prose:
+                places += [run] * bool(run and prose >= _PROSE)
+                run, prose = [], 0
+            run.append(line)
+        elif not (is_apart and _NAMED.fullmatch(line.text)):
+            prose += len(line.text)
+    is_repeated = any(counts[line.text] > 1 for run in places for line in run)
+    return [] if is_repeated or len(places) < 3 else [line for run in places for line in run]
 
 
 def _counted(lines: Sequence[_Line]) -> list[_Line]:

@@ -91,10 +91,20 @@ SMALL_LETTER = re.compile(r"(?:[^\S\n]*-\s|[\s\u200b]*)(?:[,;:—– ]|--+)*([^\
 MAX_CUE = 100
 """Characters of the longest name before a speech."""
 _DIRECTION = r"(?:\s*[\[(][^\n()\[\]]{1,80}[\])]\.?)"
+DIRECTION = re.compile(rf"{_DIRECTION}\s*")
 # "RUNA.", "OTTO. [Aside.]", "MARTA (V.O.)", "_Witch._" (whose marks of emphasis are hidden); not
 # "NO."
+_NO_CUE = rf"(?!(?:{'|'.join([*NO_NAME, *map(str.upper, NO_NAME)])}|(?i:no|yes|oh|stop|well))\b)"
+_CAPITALS = r"[A-ZÀ-ÖØ-Þ][A-ZÀ-ÖØ-Þ0-9'’.,& -]{1,40}"
+_CAPITALIZED = r"[A-ZÀ-ÖØ-Þ][\w'’-]*(?:\.? [A-ZÀ-ÖØ-Þ][\w'’-]*){0,2}"
 CUE = re.compile(
-    rf"(?!(?:{'|'.join(map(str.upper, NO_NAME))}|NO|YES|OH|STOP)\b)"
-    rf"(?:[A-ZÀ-ÖØ-Þ][A-ZÀ-ÖØ-Þ0-9'’.,& -]{{1,40}}(?:[.:]{_DIRECTION}?|\s{_DIRECTION})|"
-    rf"\u200b(?!(?:{'|'.join(NO_NAME)})\b)(?:[A-ZÀ-ÖØ-Þ][\w'’-]* ?){{1,3}}[.:]{_DIRECTION}?)"
+    rf"{_NO_CUE}(?:{_CAPITALS}(?:[.:]{_DIRECTION}?|\s{_DIRECTION})|"
+    rf"\u200b{_NO_CUE}{_CAPITALIZED}[.:]{_DIRECTION}?)"
+)
+# The same, also without the mark, and perhaps with the speech.
+NAME = re.compile(
+    rf"[_*]*{_NO_CUE}(?P<name>(?P<capitals>{_CAPITALS}?)|{_CAPITALIZED})"
+    rf"(?P<mark>[.:]?)[_*]*(?P<direction>{_DIRECTION}?)"
+    r"(?P<speech>(?:(?<=[.:_*\])])[^\S\n]+(?=[\[(“\"‘']*(?:[A-Z]?[a-z]|[AIO]\s))|(?<=[A-Z.:)])\n)"
+    r"[^\0]*)?"
 )

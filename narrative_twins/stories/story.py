@@ -8,7 +8,7 @@ import operator
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from narrative_twins.stories.sentences import (
@@ -17,7 +17,9 @@ from narrative_twins.stories.sentences import (
     Splitter,
     check_splitter,
     is_blank,
+    split_sentences,
     text_regions,
+    with_cues,
 )
 
 Order: TypeAlias = tuple[int, ...]
@@ -251,7 +253,8 @@ def sentence_spans(
     check_unicode(text, "the text")
     split = check_splitter(splitter)
     regions = text_regions(text, splitter) if regions is None else regions
-    spans = [span for region in regions for span in _split_region(text, region, split)]
+    by_region = (_split_region(text, region, split) for region in regions)
+    spans = with_cues(text, by_region) if split is split_sentences else list(chain(*by_region))
     if not spans:
         raise StoryError(_EMPTY)
     return spans

@@ -208,12 +208,17 @@ def parsed(data: bytes, suffix: str) -> list[tuple[str, ...]]:
 @settings(max_examples=25)
 @given(data=documents)
 def test_any_bytes_are_stories_or_problems(suffix, data):
-    for content in (data, *HOSTILE):
-        parsed(content, suffix)
-        if suffix == "jsonl" and b"\0" not in content[:1024]:
-            # Whatever comes before, a story on a line of its own is read.
-            stories = parsed(GOOD + content + b"\n" + GOOD, suffix)
-            assert stories[0] == stories[-1] == ("Nadia ran.", "It rained.")
+    parsed(data, suffix)
+    if suffix == "jsonl" and b"\0" not in data[:1024]:
+        # Whatever comes before, a story on a line of its own is read.
+        stories = parsed(GOOD + data + b"\n" + GOOD, suffix)
+        assert stories[0] == stories[-1] == ("Nadia ran.", "It rained.")
+
+
+@pytest.mark.parametrize("suffix", ["txt", "jsonl", "json", "csv"])
+def test_files_that_are_made_to_break_a_reader_are_stories_or_problems(suffix):
+    for data in HOSTILE:
+        test_any_bytes_are_stories_or_problems.hypothesis.inner_test(suffix, data)
 
 
 @pytest.fixture
@@ -254,6 +259,7 @@ TABLES = {
         '"Never. He ran.|Otto.|"Go!" he said.',
     ),
     "open.tsv": ('id\ttext\n1\t"Never.\n2\tShe said "\n3\tx\n', '"Never.|She said "|x'),
+    "old.csv": ('id,text\r1,"He ran, too."\r2,x\r', "He ran, too.|x"),
     "lines.csv": ('id,text\n1,"He ran,\nand ""she"", too."\n2,x\n', 'He ran,\nand "she", too.|x'),
     "more.csv": (
         "id,text\n1,He ran, too.\n2,x,,\n",
