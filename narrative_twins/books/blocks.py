@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby, pairwise, takewhile
 from typing import Any, Literal, NamedTuple
 
 from narrative_twins.stories.sentences import UNKNOWN, Span, find_headings, heading_level
+from narrative_twins.stories.speech import NAME
 
 CONTENTS = "contents"
 """The reason for which entries of a table of contents are left out. A heading before them does not
 belong to what follows."""
-ENTRY = "entry"
-"""The reason of a paragraph that may be an entry of a table of contents."""
 HEADING, LICENCE, NOTE, PICTURE = "headings", "licence", "notes", "pictures"
 """Other reasons."""
 MUCH = 0.05
@@ -26,13 +25,12 @@ LONGEST_HEADING = 300
 """Characters. Longer ones are paragraphs that somebody has set as headings."""
 _LONGEST_VERSE = 80  # characters of a line
 _SHORT = 60  # wrapped text has longer lines than this
-_TITLE_PAGE = 400  # characters that the words of a title page may have
 _APART = 100  # the level of a heading that does not belong to the next one
 LONGEST_LICENCE = 40_000
 """Characters; it has about half as many."""
 _FRONT = 10  # blocks in which Project Gutenberg names who made the file
 _LONGEST_NOTE = 2_000  # characters of a note of which only the mark is known
-_GAP = 4  # lines between entries of a table of contents that are none
+_ENTRIES = 3  # lines of a table of contents that has no title, at least
 
 _FLAGS = re.IGNORECASE | re.MULTILINE
 GUTENBERG_BEGINS = re.compile(
@@ -45,6 +43,7 @@ GUTENBERG_ENDS = re.compile(
     r"(?:End of (?:the |this )?|Ende dieses )Projec?k?t Gutenberg(?:'s|’s)? )",
     _FLAGS,
 )
+_TITLE_LINE = re.compile(r"^Title:[ \t]*(\S.*(?:\n(?!\w+:)\S.*){0,4})", re.MULTILINE)
 _TITLE = re.compile(r"^The Project Gutenberg e-?(?:book|text) of (.*?)(?:, by .*)?$", re.IGNORECASE)
 _BREAK = re.compile(r"[\s*#~•·⁂❦❧☙§–—_=+✻✽✦◆◇○●-]{1,100}")
 _CONTENTS = re.compile(r"(?:(?:table of )?contents|(?:list of )?illustrations)[.:]?", re.IGNORECASE)
@@ -68,6 +67,7 @@ _FRONT_MATTER = re.compile(r"©|\b(?:copyright|isbn|all rights|published|edition
 _INITIAL = re.compile(r"[\"'“‘«]?[^\W\d_]")
 _LONG_WORDS = re.compile(r"[^\W\d_]{4,}")
 SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»«“)\]]*$")
+_SHOWN, _NO_TEXT = ("heading", "paragraph"), ("left out", "blank")  # kinds
 _OPENING = "\"'“‘„«»‚‹›([_—–-… "
 
 
@@ -80,8 +80,8 @@ class Block(NamedTuple):
         lines: the lines of its text, without white space around them.
         level: of a heading or label, how deep it is: 1 for the highest.
         reason: why it is left out.
-        spans: the characters of its lines in the text of the file; empty if the text of the book is
-            made of the blocks, or it is not in that.
+        spans: the characters of its lines in the text that the blocks of a book make; empty if it
+            is not in that.
         place: of what is left out, where it was, such as the heading before it.
     """
 
@@ -130,9 +130,8 @@ class Book:
     """A book, made by `read_book`.
 
     Attributes:
-        text: the text of the book: for plain text the text of the file, without the header and
-            the licence of Project Gutenberg; for other formats the extracted text. All spans refer
-            to its characters.
+        text: the text of the blocks, in which line breaks are kept. All spans refer to its
+            characters.
         chapters: the chapters in order, each with at least one paragraph.
         title: the title, if the file has one.
         left_out: what is not in the paragraphs of chapters, in order, headings included, each with
@@ -181,7 +180,6 @@ def book_of_blocks(
     blocks: Iterable[Block],
     title: str | None = None,
     width: int | None = None,
-    text: str | None = None,
     problems: Sequence[str] = (),
 ) -> Book:
     """The book that consists of some blocks, in order.
@@ -194,39 +192,31 @@ def book_of_blocks(
       the licence of Project Gutenberg. If paragraphs follow the last entry of a table of contents,
       they have no heading.
     - A heading above all others at the beginning is the title.
-    - A title page is not a chapter: some words before the first heading, of which none ends as a
-      sentence does, and most long ones have capitals.
+    - A title page is left out: the first paragraphs before the first heading, if none ends as a
+      sentence does, and most of their long words have capitals.
     - A letter alone before a small one is its initial.
     - Empty paragraphs are breaks if few paragraphs have one before them.
     - The lines of verse are paragraphs of their own, see `is_verse`.
 
     Args:
-        blocks: the blocks.
+        blocks: the blocks, without spans.
         title: the title, if the file has one.
         width: see `is_verse`.
-        text: the text of the file, if the blocks have spans in it. Otherwise the text is made of
-            the blocks.
         problems: see `Book`.
 
     Raises:
         ValueError: there is no paragraph.
     """
-    if text is None:
-        text, placed = _joined(_with_headings(_with_initials(_without_licence(blocks))))
-        title = _TITLE.sub(r"\1", title) if title else None
-    else:
-        placed = list(blocks)
+    text, placed, said = _placed(_with_headings(_with_initials(_without_asides(blocks))))
+    title = _TITLE.sub(r"\1", title) if title else said
     placed = _without_contents(_with_breaks(_divided(text, placed)))
     headings = [block for block in placed if block.kind == "heading"]
-    last = {heading.letters: at for at, heading in enumerate(headings)}
     chapters: list[tuple[list[Block], list[Block], set[int]]] = []
     run: list[Block] = []  # the headings since the last paragraph
     is_broken = False  # after a marked break
-    passed = 0  # headings so far
     for block in placed:
         if block.kind == "heading":
             run.append(block)
-            passed += 1
         elif block.reason == CONTENTS:
             run = [heading._replace(level=_APART) for heading in run[-1:]]
         elif block.kind == "break":
@@ -236,19 +226,22 @@ def book_of_blocks(
                 if not chapters and (name := _title(run, headings, title)) is not None:
                     title = name
                     del run[0]
-                is_repeated = bool(run) and last[run[-1].letters] >= passed
-                chapters.append((_own_headings(run, is_repeated), [], set()))
+                chapters.append((_own_headings(run), [], set()))
                 run, is_broken = [], False
             _, paragraphs, breaks = chapters[-1]
             if is_broken:
                 breaks.add(len(paragraphs))
                 is_broken = False
-            lines = zip(block.lines, block.spans, strict=True)
-            whole = [block._replace(spans=(_span(block),))]
-            parts = [Block("paragraph", (line,), spans=(span,)) for line, span in lines]
-            paragraphs += parts if is_verse(block.lines, width) else whole
-    if len(chapters) > 1 and not chapters[0][0] and _is_title_page(chapters[0][1]):
-        del chapters[0]
+            spans = block.spans if is_verse(block.lines, width) else (_span(block),)
+            if len(spans) > 1 and not block.lines[1].isupper():
+                cue = NAME.fullmatch(block.lines[0])
+                if cue and cue["capitals"]:  # who speaks, and what
+                    spans = ((spans[0][0], spans[1][1]), *spans[2:])
+            paragraphs += [block._replace(spans=(span,)) for span in spans]
+    if len(chapters) > 1 and not chapters[0][0] and (size := _title_page(chapters[0][1])):
+        run, paragraphs, breaks = chapters.pop(0)
+        if paragraphs := paragraphs[size:]:
+            chapters.insert(0, (run, paragraphs, {at - size for at in breaks if at > size}))
     if not chapters:
         raise ValueError((*problems, "has no text of a story; check that it is complete")[0])
     story = tuple(
@@ -265,13 +258,16 @@ def book_of_blocks(
 def _left_out(blocks: Iterable[Block], chapters: Sequence[Chapter]) -> tuple[Block, ...]:
     """The blocks that are in no paragraph of a chapter, with reasons and places."""
     starts = {span[0] for chapter in chapters for span in chapter.paragraphs}
-    place, result = "the beginning", []
+    place, result = "the beginning", list[Block]()
     for block in blocks:
         is_scored = block.kind == "paragraph" and block.spans[0][0] in starts
         if block.letters and not is_scored:
             reason = HEADING if block.kind == "heading" else block.reason or "title page"
             where = block.place or f"after {place}"
-            result.append(block._replace(kind="left out", reason=reason, place=where))
+            block = block._replace(kind="left out", reason=reason, place=where)
+            if result and result[-1].reason == reason == LICENCE:
+                block = block._replace(lines=(*result.pop().lines, *block.lines))
+            result.append(block)
         place = block.text if block.kind == "heading" else place
     return tuple(result)
 
@@ -342,27 +338,28 @@ def _span(*blocks: Block) -> Span:
     return blocks[0].spans[0][0], blocks[-1].spans[-1][1]
 
 
-def _without_licence(blocks: Iterable[Block]) -> list[Block]:
-    """The blocks, of which long headings are paragraphs, with the licence left out."""
-    plain = [
-        block._replace(kind="paragraph")
-        if block.kind == "heading"
-        and (sum(map(len, block.lines)) > LONGEST_HEADING or not block.letters)
-        else block
-        for block in blocks
-    ]
-    texts = ["\n".join(block.lines) for block in plain]
-    starts = accumulate((len(text) + 2 for text in texts), initial=0)
-    lo, hi = frame("\n\n".join(texts))
-    return [
-        block
-        if not block.lines or (lo <= start and start + len(text) <= hi)
-        else block._replace(kind="left out", reason=LICENCE)
-        for block, text, start in zip(plain, texts, starts, strict=False)
-    ]
+def _without_asides(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The blocks without pictures and notes in brackets, which come before the rest of their
+    paragraph. Long headings are paragraphs."""
+    for block in blocks:
+        if block.kind == "heading" and not (
+            block.letters and sum(map(len, block.lines)) <= LONGEST_HEADING
+        ):
+            block = block._replace(kind="paragraph")
+        text = "\n".join(block.lines)
+        if block.kind == "paragraph" and ("[" in text or "<<" in text):
+            for reason, form in _ASIDES.items():
+                for aside in form.finditer(text):
+                    yield Block("left out", tuple(aside[0].split("\n")), reason=reason)
+                text = form.sub("", text)
+            lines = (" ".join(line.split(" ")).strip() for line in text.split("\n"))
+            block = block._replace(lines=tuple(filter(None, lines)))
+            if not block.lines:
+                continue
+        yield block
 
 
-def _with_initials(blocks: Sequence[Block]) -> Iterator[Block]:
+def _with_initials(blocks: Iterable[Block]) -> Iterator[Block]:
     """The blocks with an initial, which is a paragraph, before the rest of its word."""
     initial: Block | None = None
     for block in blocks:
@@ -381,73 +378,76 @@ def _with_initials(blocks: Sequence[Block]) -> Iterator[Block]:
         yield initial
 
 
-def _with_headings(blocks: Iterable[Block]) -> list[Block]:
+def _with_headings(blocks: Iterable[Block]) -> Iterator[Block]:
     """The blocks with headings in place of labels, where the document has none of its own. A label
     may also show that the next paragraphs are a heading."""
     blocks = list(blocks)
-    result: list[Block] = []
     labels: list[Block] = []
-    # Once for each block, which many labels may be compared with.
-    letters = [block.letters for block in blocks] if any(b.kind == "label" for b in blocks) else []
-    unlabelled: str | None = None  # the letters of a heading just before that had no label so far
+    is_headed = False  # by a heading just before that had no label
     skipped = 0  # blocks before this one are in a heading
     for at, block in enumerate(blocks):
         if block.kind == "label":
             labels.append(block)
-            continue
-        has_text = block.kind in ("heading", "paragraph") and not block.reason
-        is_labelled = bool(labels) and has_text
-        if is_labelled:
-            stop = _end_of_heading(blocks, letters, at, labels[-1].letters)
-            if stop > at:
-                words = tuple(line for part in blocks[at:stop] for line in part.lines)
-                labels[-1] = labels[-1]._replace(lines=words)
-            if stop > at or (unlabelled is None and block.kind == "paragraph"):
-                result += [label._replace(kind="heading") for label in labels]
-            labels = []
-            skipped = stop
-        if at >= skipped:
-            result.append(block)
-            if has_text:
-                is_heading = block.kind == "heading" and not is_labelled
-                unlabelled = letters[at] if is_heading and letters else None
-    return result
+        elif at >= skipped:
+            if block.kind in ("heading", "paragraph") and not block.reason:
+                skipped = _end_of_heading(blocks, at, labels[-1].letters) if labels else at
+                if skipped > at:
+                    lines = tuple(line for part in blocks[at:skipped] for line in part.lines)
+                    labels[-1] = labels[-1]._replace(lines=lines)
+                if skipped > at or (block.kind == "paragraph" and not is_headed):
+                    yield from (label._replace(kind="heading") for label in labels)
+                is_headed = block.kind == "heading" and not labels
+                labels = []
+            if at >= skipped:
+                yield block
 
 
-def _end_of_heading(blocks: Sequence[Block], letters: Sequence[str], at: int, label: str) -> int:
+def _end_of_heading(blocks: Sequence[Block], at: int, label: str) -> int:
     """The end of the paragraphs from `at` that have together the letters of a label; `at` if they
-    have others. `letters` has the letters of each block."""
+    have others."""
     compared, stop = 0, at
     while stop < len(blocks) and blocks[stop].kind == "paragraph":
-        if not letters[stop] or not label.startswith(letters[stop], compared):
+        letters = blocks[stop].letters
+        if not letters or not label.startswith(letters, compared):
             break
-        compared += len(letters[stop])
+        compared += len(letters)
         stop += 1
     return stop if compared == len(label) else at
 
 
-def _joined(blocks: Sequence[Block]) -> tuple[str, list[Block]]:
-    """The text that some blocks make, and the blocks with the spans of their lines in it."""
-    pieces: list[str] = []
+def _placed(blocks: Iterable[Block]) -> tuple[str, list[Block], str | None]:
+    """The text that some blocks make, the blocks with the spans of their lines in it, and the title
+    in the header of Project Gutenberg; this and its licence are left out."""
+    blocks = [
+        block._replace(lines=(block.text,)) if block.kind == "heading" else block
+        for block in blocks
+    ]
+    texts = ["\n".join(block.lines or ("* * *",)) for block in blocks if block.kind not in _NO_TEXT]
+    text = "\n\n".join(texts)
+    lo, hi = frame(text)
+    title = _TITLE_LINE.search(text, 0, lo)
+    lo = hi - len(text[lo:hi].lstrip())
     placed: list[Block] = []
-    position = 0
+    position = -lo
     for block in blocks:
-        if block.kind in ("left out", "blank"):
+        if block.kind in _NO_TEXT:
             placed.append(block)
-        else:
-            lines = block.lines or ("* * *",)
-            lines = (" ".join(lines),) if block.kind == "heading" else lines
-            edges = list(accumulate((len(line) + 1 for line in lines), initial=position))
-            spans = tuple((start, stop - 1) for start, stop in pairwise(edges))
-            placed.append(block._replace(lines=lines, spans=spans))
-            pieces += ["\n".join(lines), "\n\n"]
-            position = edges[-1] + 1
-    return "".join(pieces[:-1]), placed
+            continue
+        lines = block.lines or ("* * *",)
+        edges = list(accumulate((len(line) + 1 for line in lines), initial=position))
+        spans = [(start, stop - 1) for start, stop in pairwise(edges)]
+        parts = groupby(zip(lines, spans, strict=True), lambda part: 0 <= part[1][0] < hi - lo)
+        for is_inside, group in parts:
+            part = _part(block.kind, *group)._replace(level=block.level, reason=block.reason)
+            licence = part._replace(kind="left out", reason=LICENCE, spans=())
+            placed.append(part if is_inside else licence)
+        position = edges[-1] + 1
+    return text[lo:hi].rstrip(), placed, " ".join(title[1].split()) if title else None
 
 
-def _divided(text: str, blocks: Iterable[Block]) -> Iterator[Block]:
+def _divided(text: str, blocks: Sequence[Block]) -> Iterator[Block]:
     """The blocks, of which paragraphs are divided where a line is a typed heading, a mark, or
-    `Contents`, and left out if they are notes or pictures."""
+    `Contents`, and left out if they are notes."""
     headings = {start for start, _ in find_headings(text)}
     marks = Counter(_MARK.findall(text))
     before: Block | None = None  # the heading before
@@ -460,10 +460,9 @@ def _divided(text: str, blocks: Iterable[Block]) -> Iterator[Block]:
             return "heading", start
         return "paragraph", start if _CONTENTS.fullmatch(line) else -1
 
-    is_of_gutenberg, read = False, 0
+    is_of_gutenberg, read = any(block.reason == LICENCE for block in blocks), 0
     for block in blocks:
         parts = [block]
-        is_of_gutenberg = is_of_gutenberg or block.reason == LICENCE
         if block.kind == "paragraph" and not block.reason:
             groups = groupby(zip(block.lines, block.spans, strict=True), kind_of)
             parts = [_part(kind, *group) for (kind, _), group in groups]
@@ -485,14 +484,12 @@ def _divided(text: str, blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def _aside(text: str, marks: Mapping[str, int], is_front: bool) -> str | None:
-    """Why a paragraph is left out, if it is a picture, a note, whose mark is also elsewhere, or of
-    Project Gutenberg."""
+    """Why a paragraph is left out, if it is a note, whose mark is also elsewhere, or of Project
+    Gutenberg."""
     mark = _MARK.match(text)
     if mark and marks[mark[0]] > 1 and len(mark[0]) < len(text) <= _LONGEST_NOTE:
         return NOTE
-    if is_front and _CREDIT.match(text):
-        return LICENCE
-    return next((reason for reason, form in _ASIDES.items() if form.fullmatch(text)), None)
+    return LICENCE if is_front and _CREDIT.match(text) else None
 
 
 def _part(kind: Any, *lines: tuple[str, Span]) -> Block:
@@ -515,117 +512,104 @@ def _with_breaks(blocks: Iterable[Block]) -> list[Block]:
 
 
 def _without_contents(blocks: Sequence[Block]) -> list[Block]:
-    """The blocks with tables of contents left out: the lines after `Contents` that come again as
-    headings, or end in numbers of pages; after a heading, all up to the next heading if none ends
-    as a sentence does. Otherwise they are text."""
-    again = _Headings(blocks)
+    """The blocks with tables of contents left out: after a line `Contents` the lines that come
+    again as headings, or end in numbers of pages; after such a heading also all up to the next one,
+    if none ends as a sentence does; and elsewhere several lines in a row that come again."""
+    is_entry = _entries(blocks)
     result = list(blocks)
-    shown = [at for at, block in enumerate(blocks) if block.kind in ("heading", "paragraph")]
-    for is_entry, group in groupby(shown, lambda at: blocks[at].reason == ENTRY):
-        entries = [(at, blocks[at]) for at in group if is_entry]
-        count = sum(again.come_again(b.text, at) or bool(_PAGE.search(b.text)) for at, b in entries)
-        for at, block in entries if count * 2 >= len(entries) else ():
-            result[at] = block._replace(kind="left out", reason=CONTENTS)
     at = 0
     while at < len(result):
-        block, at = result[at], at + 1
-        if block.kind not in ("heading", "paragraph") or not _CONTENTS.fullmatch(block.text):
-            continue
-        stop = again.end_of_contents(at, is_heading=block.kind == "heading")
-        for inside in range(at - 1, stop if stop > at else 0):
-            if result[inside].kind in ("heading", "paragraph"):
+        stop = at
+        if result[at].kind in _SHOWN or result[at].reason == CONTENTS:
+            is_titled = _CONTENTS.fullmatch(result[at].text) is not None
+            stop = _end_of_contents(blocks, at, is_titled, is_entry)
+        for inside in range(at, stop):
+            if result[inside].kind in _SHOWN:
                 result[inside] = result[inside]._replace(kind="left out", reason=CONTENTS)
-        at = max(at, stop)
+        at = max(at + 1, stop)
     return result
 
 
-class _Headings:
-    """The headings among some blocks, to compare entries of tables of contents with."""
+def _entries(blocks: Sequence[Block]) -> Callable[[str, int], bool]:
+    """Whether a line is an entry of a table of contents at some block: a heading after that, or the
+    beginning or the end of one, or begins or ends with one."""
+    whole: dict[tuple[str, ...], int] = {}  # the words of headings, with the last place
+    parts: dict[tuple[str, ...], int] = {}  # words at their beginnings and ends
+    shown = [at for at, block in enumerate(blocks) if block.kind in _SHOWN]
+    for at, after in zip(shown, [*shown, -1][1:], strict=True):
+        if blocks[at].kind != "heading":
+            continue
+        forms = [words := blocks[at].words]
+        if blocks[after].kind == "heading":  # a number and a title may be one entry
+            forms.append(words + blocks[after].words)
+        for form in forms:
+            whole[form] = at
+            for size in range(1, len(form)):
+                parts[form[:size]] = parts[form[size:]] = at
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        self._blocks = blocks
-        self._whole: dict[tuple[str, ...], int] = {}  # the words of headings, with the last place
-        self._parts: dict[tuple[str, ...], int] = {}  # words at their beginnings and ends
-        shown = [at for at, block in enumerate(blocks) if block.kind in ("heading", "paragraph")]
-        for at, after in zip(shown, [*shown, -1][1:], strict=True):
-            if blocks[at].kind != "heading":
-                continue
-            forms = [words := blocks[at].words]
-            if blocks[after].kind == "heading":  # a number and a title may be one entry
-                forms.append(words + blocks[after].words)
-            for form in forms:
-                self._whole[form] = at
-                for size in range(1, len(form)):
-                    self._parts[form[:size]] = self._parts[form[size:]] = at
-
-    def come_again(self, line: str, at: int) -> bool:
-        """Whether a line is a heading after the block `at`, or a beginning or an end of one, or one
-        of it."""
+    def is_entry(line: str, at: int) -> bool:
+        if len(line) > LONGEST_HEADING:
+            return False
         words = Block("paragraph", (line,)).words
         if len(words) > 2 and _PAGE.search(line):
             words = words[:-1]
-        if not words or max(self._whole.get(words, -1), self._parts.get(words, -1)) > at:
+        if not words or max(whole.get(words, -1), parts.get(words, -1)) > at:
             return bool(words)
         sides = (side for size in range(1, len(words)) for side in (words[:size], words[size:]))
-        return len(line) <= LONGEST_HEADING and any(
-            self._whole.get(side, -1) > at for side in sides
-        )
+        return any(whole.get(side, -1) > at for side in sides)
 
-    def end_of_contents(self, at: int, is_heading: bool) -> int:
-        """The end of the table of contents whose first entry is at `at` or after it; `at` if it is
-        none."""
-        stop, gap, pages = at, 0, 0
-        first: tuple[str, ...] = ()
-        has_sentence = False
-        for place in range(at, len(self._blocks)):
-            block = self._blocks[place]
-            if block.kind not in ("heading", "paragraph"):
-                continue
-            if first and block.kind == "heading" and first == block.words:
-                break
-            entries = [self.come_again(line, place) for line in block.lines]
-            paged = [block.kind == "paragraph" and bool(_PAGE.search(x)) for x in block.lines]
-            ends = any(map(SENTENCE_END.search, block.lines))
-            has_sentence = has_sentence or ends
-            others = [x for x, entry in zip(block.lines, entries, strict=True) if not entry]
-            is_list = sum(entries) > len(others) and not any(map(SENTENCE_END.search, others))
-            if is_list or (all(paged) and not ends):
-                if not first and any(entries):
-                    first = block._replace(lines=block.lines[entries.index(True) :][:1]).words
-                pages += not any(entries) and len(paged)
-                stop, gap = place + 1, 0
-                continue
-            if block.kind == "heading":
-                break
-            gap += len(block.lines)
-            if gap > _GAP and (ends or not is_heading):
-                break
-        else:
-            place = len(self._blocks)
-        if first or pages > 1:
-            return stop
-        return place if is_heading and not has_sentence and place < len(self._blocks) else at
+    return is_entry
 
 
-def _is_title_page(paragraphs: Sequence[Block]) -> bool:
+def _end_of_contents(
+    blocks: Sequence[Block], at: int, is_titled: bool, is_entry: Callable[[str, int], bool]
+) -> int:
+    """The end of the table of contents that begins at a block, perhaps with a title; `at` if it is
+    none."""
+    first: tuple[str, ...] = ()
+    stop = start = at + is_titled
+    count = pages = 0  # lines that come again, or end in numbers of pages
+    for place in range(start, len(blocks)):
+        block = blocks[place]
+        if block.kind not in _SHOWN:
+            count += block.reason == CONTENTS
+            continue
+        if block.kind == "heading" and first[: len(block.words)] == block.words:
+            break
+        entries = [line for line in block.lines if is_entry(line, place)]
+        others = [line for line in block.lines if line not in entries]
+        is_prose = any(len(line) > _SHORT and SENTENCE_END.search(line) for line in others)
+        if is_prose or (others and not is_titled):
+            break
+        if entries or (block.kind == "paragraph" and all(map(_PAGE.search, others))):
+            first = first or Block("paragraph", tuple(entries[:1])).words
+            count, pages, stop = count + len(entries), pages + len(others), place + 1
+        elif block.kind == "heading":
+            if is_titled and blocks[at].kind == "heading" and not first and pages < 2:
+                return place
+            break
+    if is_titled:
+        return stop if first or pages > 1 else at
+    return stop if count >= _ENTRIES else at
+
+
+def _title_page(paragraphs: Sequence[Block]) -> int:
+    """How many of the first paragraphs are a title page."""
     words = [block.text for block in paragraphs]
+    words = list(takewhile(lambda text: not SENTENCE_END.search(text), words))
     is_quoted = any(word.startswith(("—", "–", "--")) for word in words)  # from whom
-    if is_quoted or sum(map(len, words)) > _TITLE_PAGE or any(map(SENTENCE_END.search, words)):
-        return False
     long = _LONG_WORDS.findall(" ".join(words))
     capitals = sum(word[0].isupper() for word in long)
-    return capitals * 2 > len(long) or any(map(_FRONT_MATTER.search, words))
+    is_front = capitals * 2 > len(long) or any(map(_FRONT_MATTER.search, words))
+    return len(words) * (is_front and not is_quoted)
 
 
-def _own_headings(run: Sequence[Block], is_repeated: bool) -> list[Block]:
-    """The headings among those before a chapter that are its own; `is_repeated`: whether the last
-    of them is repeated later, so that it may be an entry of a table of contents."""
-    if not run or (is_repeated and len(run) > 1 and run[-2].level == run[-1].level):
-        return []
+def _own_headings(run: Sequence[Block]) -> list[Block]:
+    """The headings among those before a chapter that are its own."""
     first = len(run) - 1
-    while first and run[first - 1].level < run[first].level:
+    while first > 0 and run[first - 1].level < run[first].level:
         first -= 1
-    return list(run[first:])
+    return list(run[max(0, first) :])
 
 
 def _title(run: Sequence[Block], headings: Sequence[Block], title: str | None) -> str | None:

@@ -14,7 +14,6 @@ from typing import Any
 
 from narrative_twins.books.blocks import (
     CONTENTS,
-    ENTRY,
     LICENCE,
     NOTE,
     PICTURE,
@@ -378,11 +377,9 @@ class HtmlBlocks:
             self.blocks.append(Block("paragraph", words, reason=CONTENTS))
         elif words:
             # An empty line, of two line breaks, ends a paragraph.
-            is_entry = linked and self._in_cell and not SENTENCE_END.search(words[-1])
-            reason = ENTRY if is_entry else ""
             for group in filter(None, "\n".join(lines).strip("\n").split("\n\n")):
                 part = tuple(filter(None, group.split("\n")))
-                self.blocks.append(Block("paragraph", part, reason=reason))
+                self.blocks.append(Block("paragraph", part))
         elif ended in _HEADINGS:
             self.blocks.append(Block("break"))
         elif ended == "p":

@@ -5,26 +5,24 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from narrative_twins.books.blocks import (
     GUTENBERG_BEGINS,
-    LICENCE,
     LONGEST_LICENCE,
     Block,
     Book,
     book_of_blocks,
-    frame,
     wrap_width,
 )
-from narrative_twins.stories.sentences import Span, find_headings
+from narrative_twins.stories.sentences import find_headings
 
 WRAPPED = 120
 """Characters of the longest lines of hard-wrapped text. If most text is in longer lines, each line
 is a paragraph."""
 MAX_PDF_TEXT = 64_000_000
 """Characters of the pages of a PDF file together."""
-_TITLE = re.compile(r"^Title:[ \t]*(\S.*(?:\n[ \t]+\S.*){0,4})", re.MULTILINE)
 _DIVIDED = re.compile(
     "([^\\W\\d_]+)(?:[-\u2010]\n(?=[^\\W\\d_A-Z])|\u00ad\n)([^\\W\\d_]+[^\\w\\s]*)[ \n]?"
 )
@@ -40,26 +38,16 @@ _NUMBERED = re.compile(
 _AT_EDGE = re.compile(r"^\W*\d{1,4}\b\W*|\W*\b\d{1,4}\W*$")  # a number beside a running header
 
 
-def plain_book(text: str, more: Sequence[Block] = ()) -> Book:
+def plain_book(text: str, more: Iterable[Block] = ()) -> Book:
     """The book in a plain text, see `read_book`; `more` is what was left out of it before. Raises a
     `ValueError` if it has no paragraphs."""
-    if "\n" not in text:
-        text = text.replace("\r", "\n")  # as old files of the Macintosh are
-    start, stop = frame(text)
-    title = _TITLE.search(text, 0, start)
-    licence = [
-        Block("left out", (part.strip(),), reason=LICENCE) for part in (text[:start], text[stop:])
-    ]
-    text = text[start:stop]
     groups = list(_groups(text))
-    width = wrap_width(stop - lo for _, block in groups for lo, stop in block.spans)
     gaps = Counter(gap for gap, _ in groups[1:])
     usual = max(gaps, key=lambda gap: (gaps[gap], -gap), default=0)
-    blocks = [*more, licence[0]]
-    for gap, block in groups:
-        blocks += [Block("blank"), block] if gap > usual else [block]
-    name = " ".join(title[1].split()) if title else None
-    return book_of_blocks([*blocks, licence[1]], name, width, text)
+    blocks = [*more]
+    for gap, lines in groups:
+        blocks += [Block("blank")] * (gap > usual) + [Block("paragraph", tuple(lines))]
+    return book_of_blocks(blocks, width=wrap_width(len(line) for _, x in groups for line in x))
 
 
 def pdf_book(data: bytes) -> Book:
@@ -175,24 +163,17 @@ def _removed(pages: list[list[str]], at: int, edge: int, reason: str) -> Block:
     return Block("left out", (line,), reason=reason, place=f"page {at + 1}")
 
 
-def _groups(text: str) -> Iterator[tuple[int, Block]]:
-    """The paragraphs of a text, which blank lines divide, each with the number of blank lines
-    before it."""
-    long = sum(len(line) for line in text.split("\n") if len(line) > WRAPPED)
-    by_line = long * 2 > len(text)
-    lines: list[tuple[str, Span]] = []
-    position = gap = opening = 0
-    for line in [*text.split("\n"), ""]:
-        stripped = line.strip()
-        start = position + len(line) - len(line.lstrip())
-        position += len(line) + 1
-        if lines and (not stripped or by_line):
-            words, spans = zip(*lines, strict=True)
-            yield opening, Block("paragraph", words, spans=spans)
-            lines = []
-        if not stripped:
-            gap += 1
-            continue
-        opening = opening if lines else gap
-        lines.append((stripped, (start, start + len(stripped))))
-        gap = 0
+def _groups(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The lines of the paragraphs of a text, which blank lines divide, each with the number of
+    blank lines before it."""
+    rows = text.split("\n")
+    by_line = sum(len(row) for row in rows if len(row) > WRAPPED) * 2 > len(text)
+    gap = 0
+    for is_text, group in groupby(map(str.strip, rows), bool):
+        lines = list(group)
+        if not is_text:
+            gap = len(lines)
+        elif by_line:
+            yield from zip([gap, *[0] * len(lines)], ([line] for line in lines), strict=False)
+        else:
+            yield gap, lines

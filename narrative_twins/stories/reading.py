@@ -195,11 +195,13 @@ def cut_lines(file: Lines) -> Iterator[bytes]:
 
 
 def decode(data: bytes) -> str:
-    """The text of a file in UTF-8, with the line breaks of Windows as line feeds, so that its
-    sentences are the same everywhere; raises a `ValueError` if it is none."""
+    """The text of a file in UTF-8, with the line breaks of Windows and old ones of the Macintosh as
+    line feeds, so that its sentences are the same everywhere; raises a `ValueError` if it is
+    none."""
     _check_encoding(data)
     try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n")
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+        return text if "\n" in text else text.replace("\r", "\n")
     except UnicodeDecodeError as error:
         where = f"byte {error.start} (0x{data[error.start]:02x})"
         fix = "convert it, perhaps with `iconv -f WINDOWS-1252 -t UTF-8`"

@@ -38,7 +38,7 @@ _BLANK_LINES = re.compile(r"\r?\n(?:[^\S\n]*\n)+")
 # part of a longer sentence, so only another quotation ends it.
 _IDEOGRAPHIC_END = re.compile(r"[。！？]+(?:(?![。！？”’」』）…，、])(?=\S)|[”」』]+(?=[“「『]))")
 _RECURS = 3  # times that a name in small letters comes again, at least
-_NEAR = 15  # paragraphs
+_NEAR = 40  # paragraphs
 _TOKENIZER = Tokenizer(replace_not_contraction=False)
 
 
@@ -401,6 +401,7 @@ _UPPER_PART = re.compile(
 )
 _DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _CAPITALS = re.compile(r"[^\W\d_][^\"“”«»!?:;…]*[^\W\d_]{2}[^\"“”«»!?:;…]*")
+_MOST = 3  # titles, or lines in capitals, from which the others are taken for such, too
 _PROSE = 200  # characters after lines in capitals that are headings
 _CLOSED_LINE = re.compile(r"[.!?…:;—–\"'’”»“«)\]*_=~-]\s*$")
 
@@ -421,8 +422,8 @@ def find_headings(text: str) -> list[Span]:
     - `Chapter 1`, `CHAPTER IV. The Storm`, `Part Two: Home`, `Act I`, and the same in some other
       languages; `Prologue`, `Epilogue` and the like. The line before ends a sentence or is blank,
       and the next does not continue this one. A title ends without a full stop. One in the
-      next paragraph is a heading too, if all its main words have capitals.
-      It may end in a full stop if the number does: `CHAPTER I.`, `The Old Mint.`
+      next paragraph is a heading too, if all its main words have capitals, or most numbers have
+      such a title; it may end in a full stop if the number does: `CHAPTER I.`, `The Old Mint.`
     - `INT. HOUSE - DAY`, the slug lines of screenplays, in capital letters.
     - `THE BARN`, paragraphs of one line in capitals, if several have prose after them.
     - `# Title` of Markdown.
@@ -436,10 +437,14 @@ def find_headings(text: str) -> list[Span]:
     return [(line.start, line.start + len(line.text)) for line in headings]
 
 
-def _headings(lines: Sequence[_Line], certain: Iterable[_Line]) -> list[_Line]:
-    """The headings among the lines of a text, of which some are certain."""
+def _headings(
+    lines: Sequence[_Line], certain: Sequence[_Line], are_titled: bool = False
+) -> list[_Line]:
+    """The headings among the lines of a text, of which some are certain. If most numbers have a
+    title (`are_titled`), so have the others."""
     starts = {line.start for line in certain}
     headings: list[_Line] = []
+    numbers = titles = 0
     edge = _Line("", 0, True, True)
     for before, line, after in zip([edge, *lines], lines, [*lines[1:], edge], strict=False):
         if len(line.text) > MAX_LENGTH:
@@ -447,15 +452,17 @@ def _headings(lines: Sequence[_Line], certain: Iterable[_Line]) -> list[_Line]:
         follows = before in headings[-1:]
         begins = line.opens or follows or bool(_CLOSED_LINE.search(before.text))
         is_apart = begins and (line.closes or not after.text[:1].islower())
-        title = line.text.rstrip(".") if follows and before.text.endswith(".") else line.text
-        is_title = " " in title and line.closes and after is not edge and _is_title(title)
-        if (
-            line.start in starts
-            or _MARKDOWN.fullmatch(line.text)
-            or (is_apart and _is_heading(line.text))
-            or (follows and is_title and _lacks_title(before.text))
-        ):
+        has_form = (is_apart and _is_heading(line.text)) or _MARKDOWN.fullmatch(line.text)
+        if line.start in starts or has_form:
             headings.append(line)
+        elif follows and _lacks_title(before.text):
+            title = line.text.rstrip(".") if before.text.endswith(".") else line.text
+            is_first = line.closes and after is not edge and line.text[0].isalnum()
+            is_title = is_first and (are_titled or (" " in title and _is_title(title)))
+            headings += [line] * is_title
+            numbers, titles = numbers + 1, titles + is_title
+    if not are_titled and titles >= _MOST and titles * 2 >= numbers:
+        return _headings(lines, certain, True)
     return headings
 
 
@@ -542,7 +549,7 @@ def _in_capitals(lines: Sequence[_Line]) -> list[_Line]:
         elif not (is_apart and _NAMED.fullmatch(line.text)):
             prose += len(line.text)
     is_repeated = any(counts[line.text] > 1 for run in places for line in run)
-    return [] if is_repeated or len(places) < 3 else [line for run in places for line in run]
+    return [] if is_repeated or len(places) < _MOST else [line for run in places for line in run]
 
 
 def _counted(lines: Sequence[_Line]) -> list[_Line]:

@@ -123,7 +123,7 @@ txt: A b.¶1. Milk¶2. Bread¶C d. = - | A b. | 1. Milk | 2. Bread | C d.
 txt: Chapter 1\r\rA b.\r\rChapter 2\r\rC d. = Chapter 1 | A b. // Chapter 2 | C d.
 txt: *** START OF THE PROJECT GUTENBERG EBOOK A ***¶Produced by Ada¶A b.[1]¶[Footnote 1: X [2]]¶[1] X.
 ¶[Illustration:\nX]¶[Transcriber's Note: X]¶<<THIS ELECTRONIC VERSION>>¶C d.
-= - | A b.[1] | C d. = licence, licence, notes, notes, pictures, notes, licence
+= - | A b.[1] | C d. = licence, notes, notes, pictures, notes, licence
 txt: The Project Gutenberg Etext of X¶CHAPTER I¶A b.¶End of the Project Gutenberg Etext of X
 ¶*END*THE SMALL PRINT! FOR*Ver.1*END* = CHAPTER I | A b. = licence, licence
 txt: A b.¶Ende dieses Projekt Gutenberg Etextes X = - | A b. = licence
