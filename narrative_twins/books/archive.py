@@ -70,6 +70,12 @@ class Archive:
             self.problems.append(str(error))
             return None
 
+    def optional(self, name: str) -> Any:
+        """The root element of a file that the book can do without, without children if there is
+        none."""
+        tree = self.try_to(self.parsed, name) if name in self else None
+        return parse_xml(b"<none/>") if tree is None else tree
+
     def parsed(self, name: str, parse: Callable[..., Any] = parse_xml, *args: Any) -> Any:
         """What a function makes of a file in the archive: by default the root element of XML. The
         errors name the file."""

@@ -1,30 +1,29 @@
-"""Books in Word files (docx)."""
+"""Books in Word files (docx), whose paragraphs are read as the HTML that they are converted to."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import groupby
+from html import escape
 from typing import Any, NamedTuple
 
 from narrative_twins.books.archive import Archive, elements, inner_path
-from narrative_twins.books.blocks import CONTENTS, HEADING, NOTE, Block, Book, book_of_blocks
-from narrative_twins.books.markup import attribute, local_name
+from narrative_twins.books.blocks import NOTE, Block, Book, book_of_blocks
+from narrative_twins.books.markup import attribute, html_blocks, local_name
 
 _HEADING = re.compile(r"heading ?([1-9])")
 _LEVELS = {str(level): level for level in range(10)}  # outline levels; 9 is no heading
 _MOST_BASES = 20  # styles that a style is based on, one by another; Word allows ten
-_SKIPPED = {
-    **dict.fromkeys(("movefrom", "del"), "deleted"),
-    **dict.fromkeys("drawing pict object alternatecontent".split(), "text boxes"),
-    "rt": "ruby",
+_TAGS = {
+    **dict.fromkeys(("movefrom", "del", "deltext"), "del"),
+    **dict.fromkeys("drawing pict object alternatecontent".split(), "aside"),
+    "rt": "rt",
 }
-"""Elements whose text is left out, with the reason. Pictures have text of their own, and copies for
-older programs."""
+"""Elements whose text is left out, as the elements of HTML that are. Pictures have text of their
+own, and copies for older programs."""
 _OTHERS = re.compile(r"(?P<base>.*/)(?P<kind>footnotes|endnotes|comments|header|footer)\d*\.xml")
 _REASONS = {"comments": "comments", "header": "running headers", "footer": "running headers"}
 _NO = ("0", "false", "off", "none")
-_LEFT_OUT = ("subtitle", "toc ", "table of figures", "index ")  # beginnings of names of styles
+_CONTENTS = ("subtitle", "toc ", "table of figures", "index ")  # beginnings of names of styles
 
 
 class _Style(NamedTuple):
@@ -48,100 +47,77 @@ def docx_book(data: bytes) -> Book:
     if main not in archive:
         problem = f"is not a Word document: it has no {main} inside"
         raise ValueError(f"{problem}; if it is another ZIP archive, unpack it")
-    styles_file = inner_path(main, "styles.xml")[0]
-    tree = archive.try_to(archive.parsed, styles_file) if styles_file in archive else None
-    styles = {} if tree is None else _styles(tree)
-    core = "docProps/core.xml"
-    tree = archive.try_to(archive.parsed, core) if core in archive else None
-    names = () if tree is None else elements(tree, "title")
-    title = next((" ".join(name.text.split()) for name in names if name.text), "")
-    document, blocks = archive.parsed(main), list[Block]()
-    paragraphs = [(each, _style_of(each, styles)) for each in document.iter("{*}p")]
+    styles, core = archive.optional(inner_path(main, "styles.xml")[0]), "docProps/core.xml"
+    names = elements(archive.optional(core), "title")
+    title = next((" ".join(name.text.split()) for name in names if name.text), None)
+    html = _html(archive.parsed(main), _styles(styles))
+    blocks = html_blocks(html.encode("utf-8"), {}, is_xml=False).blocks
+    for name in archive.names:
+        if (part := _OTHERS.fullmatch(name)) and part["base"] == main[: main.rfind("/") + 1]:
+            reason = _REASONS.get(part["kind"], NOTE)
+            for paragraph in elements(archive.optional(name), "p"):
+                text = " ".join("".join(paragraph.itertext()).split())
+                blocks.append(Block("left out", (text,), reason=reason, place=name))
+    return book_of_blocks(blocks, title, problems=archive.problems)
+
+
+def _html(document: Any, styles: dict[str, _Style]) -> str:
+    """The paragraphs of a document as HTML."""
+    paragraphs = [(each, _style_of(each, styles)) for each in elements(document, "p")]
     titles = sum(style.name == "title" for _, style in paragraphs)
+    pieces: list[str] = []
     start = ""  # of a paragraph, whose end was deleted, or its initial
     for paragraph, style in paragraphs:
-        if _skipped(paragraph):
+        if any(local_name(each.tag) in _TAGS for each in paragraph.iterancestors()):
             continue
-        text, left_out = _text(paragraph)
-        blocks += left_out
+        text = f"{start}{_content(paragraph)}"
         properties = paragraph.find("{*}pPr")
         if properties is not None and (
             properties.find("{*}rPr/{*}del") is not None
             or any(attribute(each, "dropcap") not in ("", "none") for each in properties)
         ):
-            start += text
+            start = text
             continue
-        lines = tuple(filter(None, map(str.strip, f"{start}{text}".split("\n"))))
-        start = ""
-        if not lines:
-            is_ruled = paragraph.find(".//{*}pBdr") is not None
-            blocks.append(Block("break" if is_ruled else "blank"))
-        elif style.name == "title" and titles == 1:
-            title = title or " ".join(lines)
-            blocks.append(Block("left out", lines, reason=HEADING))
-        elif style.name.startswith(_LEFT_OUT):
-            blocks.append(Block("left out", lines, reason=CONTENTS))
-        elif style.name == "title":
-            blocks.append(Block("heading", lines))
+        start, tag = "", "p"
+        if style.name == "title":
+            tag = "h1" if titles == 1 else "h2"
+        elif style.name.startswith(_CONTENTS):
+            tag = "nav"
         elif style.level is not None and style.level < 9:
-            blocks.append(Block("heading", lines, style.level + 1))
-        else:
-            blocks.append(Block("paragraph", lines))
-    blocks += [Block("paragraph", (start.strip(),))] if start.strip() else []
-    for name in archive.names:
-        if (part := _OTHERS.fullmatch(name)) and part["base"] == main[: main.rfind("/") + 1]:
-            tree = archive.try_to(archive.parsed, name)
-            texts = () if tree is None else map(_words, tree.iter("{*}p"))
-            reason = _REASONS.get(part["kind"], NOTE)
-            blocks += [Block("left out", (text,), reason=reason, place=name) for text in texts]
-    return book_of_blocks(blocks, title or None, problems=archive.problems)
+            tag = f"h{min(style.level + 2, 6)}"
+        elif not text and paragraph.find(".//{*}pBdr") is not None:
+            tag = "hr"
+        pieces.append(f"<{tag}>{text}</{tag}>")
+    return "".join([*pieces, f"<p>{start}</p>" * bool(start)])
 
 
-def _skipped(element: Any) -> str:
-    """The reason for which an element is left out by one that it is in, if any."""
-    names = (local_name(each.tag) for each in element.iterancestors())
-    return next(filter(None, map(_SKIPPED.get, names)), "")
-
-
-def _text(paragraph: Any) -> tuple[str, list[Block]]:
-    """The text of a paragraph, and what of it is left out."""
+def _content(paragraph: Any) -> str:
+    """The content of a paragraph as HTML."""
     pieces: list[str] = []
-    left_out: list[Block] = []
-    for reason, group in groupby(_pieces(paragraph), lambda piece: piece[0]):
-        text = "".join(piece for _, piece in group)
-        if not reason:
-            pieces.append(text)
-        elif text := " ".join(text.split()):
-            left_out.append(Block("left out", (text,), reason=reason))
-    return "".join(pieces), left_out
-
-
-def _pieces(paragraph: Any) -> Iterator[tuple[str, str]]:
-    """The pieces of text in a paragraph, each with why it is left out, if it is."""
-    waiting = [(paragraph, "")]
+    waiting = [paragraph]
     while waiting:
-        element, reason = waiting.pop()
+        element = waiting.pop()
+        if isinstance(element, str):
+            pieces.append(element)
+            continue
         name = local_name(element.tag)
-        reason = reason or _SKIPPED.get(name, "")
-        if name == "r":
-            hidden = element.find("{*}rPr/{*}vanish")
-            is_hidden = hidden is not None and attribute(hidden, "val") not in _NO
-            reason = reason or "hidden" * is_hidden
+        tag = _TAGS.get(name)
+        if name == "r" and (hidden := element.find("{*}rPr/{*}vanish")) is not None:
+            tag = None if attribute(hidden, "val") in _NO else "span hidden"
+        if tag:
+            pieces.append(f"<{tag}>")
+            waiting.append(f"</{tag.split()[0]}>")
         if name in ("t", "deltext"):
-            reason = reason or "deleted" * (name == "deltext")
-            yield reason, (element.text or "").replace("\n", " ")
+            pieces.append(escape(element.text or ""))
         elif name in ("cr", "br") and attribute(element, "type") in ("", "textWrapping"):
-            yield reason, "\n"
+            pieces.append("<br>")
         elif name in ("tab", "nobreakhyphen"):
-            yield reason, {"tab": " "}.get(name, "-")
+            pieces.append({"tab": " "}.get(name, "-"))
         elif name == "alternatecontent":
-            waiting += [(child, reason) for child in element[:1]]  # the other is a copy
+            waiting += element[:1]  # the other is a copy
         elif name != "ppr":
-            waiting += [(child, reason) for child in reversed(element)]
-
-
-def _words(element: Any) -> str:
-    return " ".join("".join(text for _, text in _pieces(element)).split())
+            waiting += reversed(element)
+    return "".join(pieces)
 
 
 def _style_of(paragraph: Any, styles: dict[str, _Style]) -> _Style:

@@ -70,6 +70,7 @@ _SKIPPED = {
     **{"nav": NAVIGATION, "aside": "asides", "del": "deleted", "rt": "ruby", "rp": "ruby"},
 }
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_LOWEST = 7  # the level of a title in a group of headings that is no heading by itself
 _BLOCKS = frozenset(
     """
     html head body p div section article main header footer blockquote ul ol li dl dt dd table
@@ -85,6 +86,7 @@ _NOTE = re.compile(r"\s*[\[(]?(?:\d{1,4}|[*†‡§]{1,3})[\])]?\s*")
 _BEFORE_NOTE = re.compile(r"(?:[^\W\d_]{2}|[.,;:!?…\"'”’»)\]])\Z")
 _INITIAL = re.compile(r"\A([\"'“‘«]?(?![AIO])[^\W\d_]) (?=[^\W\d_])")
 _INITIAL_CLASS = re.compile(r"drop|initial|\bcaps?\b|first-?letter", re.IGNORECASE)
+_DIRECTION = re.compile(r"^stage-?dir", re.IGNORECASE)  # style sheets add the brackets
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 
 # The encoding that a file names. Other codecs of Python are not for files, and some are slow.
@@ -241,10 +243,10 @@ class HtmlBlocks:
         self._skipped = 0  # the elements that are not read, in each other
         self._reason, self._aside = "", list[str]()  # of these: the reason, and their text
         self._heading = 0  # the level of the open heading; it ends with any heading inside
-        self._group, self._group_level = list[str](), 1  # the lines of the open group of headings
         # The open link within the book or superscript: its depth, and in the pieces its place if it
         # may be a note.
         self._link, self._note = -1, -1
+        self._directions: list[int] = []  # the depths of stage directions, put in brackets
         # Of the open block: its text, whether it has any, its characters in links, and whether it
         # has an initial.
         self._pieces: list[str] = []
@@ -277,11 +279,13 @@ class HtmlBlocks:
         elif name in ("a", "sup") and self._link < 0:
             if name == "sup" or ":" not in values.get("href", ":").partition("#")[0]:
                 self._begin_link(name)
+        if _DIRECTION.search(values.get("class", "")):
+            self._pieces.append("[")
+            self._directions.append(len(self._open))
         self._drop = self._drop or (
             not self._has_text and _INITIAL_CLASS.search(values.get("class", "")) is not None
         )
         self._heading = _HEADINGS.get(name, self._heading)
-        self._group_level = self._heading or self._group_level
         self._open.append(name)
 
     def end(self, tag: str) -> None:
@@ -293,6 +297,9 @@ class HtmlBlocks:
                 self._aside = []
             return
         name = local_name(tag)
+        if self._directions and self._directions[-1] == len(self._open) - 1:
+            self._pieces.append("]")
+            self._directions.pop()
         if self._link == len(self._open) - 1:
             # A number or a mark within a paragraph leads to a note.
             words = "".join(self._pieces[self._note :])
@@ -366,13 +373,8 @@ class HtmlBlocks:
         words = tuple(filter(None, lines))
         if "title" in self._open:
             self.title = self.title or " ".join(words) or None
-        elif "hgroup" in self._open:
-            self._group += words
-            if ended == "hgroup" and self._group:
-                self.blocks.append(Block("heading", tuple(self._group), self._group_level))
-                self._group = []
-        elif words and self._heading:
-            self.blocks.append(Block("heading", words, self._heading))
+        elif words and (self._heading or "hgroup" in self._open):
+            self.blocks.append(Block("heading", words, self._heading or _LOWEST))
         elif linked and linked >= sum(map(str.isalpha, text)):
             self.blocks.append(Block("paragraph", words, reason=CONTENTS))
         elif words:

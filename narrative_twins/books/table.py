@@ -3,11 +3,8 @@ are ranges of sentences, and each operation is a column of scores."""
 
 from __future__ import annotations
 
-import math
 import os
-import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -17,7 +14,7 @@ from narrative_twins.books.blocks import Book
 from narrative_twins.books.reading import read_book
 from narrative_twins.salience.result import Scored, saved_scores
 from narrative_twins.stories.sentences import Span, Splitter
-from narrative_twins.stories.story import partition, sentence_spans
+from narrative_twins.stories.story import even_windows, partition, sentence_spans
 
 Level: TypeAlias = Literal["chapter", "scene", "sentence"]
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -25,9 +22,6 @@ LEVELS: tuple[Level, ...] = get_args(Level)
 SCENE = 60
 """Sentences of a scene, about, where a text without marked breaks is divided; twice as many are
 still one scene."""
-BLOCK = 20
-"""Sentences before and after a place whose words are compared."""
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +230,7 @@ def book_table(book: Book | str | os.PathLike[str], splitter: Splitter | None = 
                 "windows": partition(hi - lo, "auto"),
                 "paragraphs": [start - lo for start in within(starts, lo, hi)],
             }
-            for lo, hi in scene_spans(texts, starts, breaks)
+            for lo, hi in scene_spans(len(texts), starts, breaks)
         ]
         span = spans[0][0], spans[-1][1]
         table.add({"heading": book.heading(number), "span": span, "scenes": scenes})
@@ -249,59 +243,24 @@ def within(ordered: Sequence[Any], lo: Any, hi: Any) -> Sequence[Any]:
 
 
 def scene_spans(
-    sentences: Sequence[str], paragraphs: Iterable[int], breaks: Iterable[int] = ()
+    count: int, paragraphs: Iterable[int], breaks: Iterable[int] = ()
 ) -> tuple[Span, ...]:
-    """The scenes of some sentences, as half-open ranges of their indices.
-
-    Runs between breaks that have more than twice `SCENE` sentences are divided evenly into scenes
-    of about `SCENE`. Each border is then moved by up to a third of a scene to the beginning of the
-    paragraph where the words before and after it have least in common. Lexical cohesion is measured
-    as in Hearst 1997, "TextTiling: Segmenting Text into Multi-paragraph Subtopic Passages"
-    (Computational Linguistics 23:1), by the cosine of the counts of words in two blocks; here words
-    count less the more sentences have them, in place of a list of stop words, and the number of
-    borders is set by the length, so that no scene is tiny or huge.
+    """The scenes of some sentences, as half-open ranges of their indices: what is between breaks.
+    Where that is more than twice `SCENE` sentences, it is divided evenly into scenes of about
+    `SCENE`, each of which begins with the nearest paragraph, at most a third of a scene away.
 
     Args:
-        sentences: the sentences of a chapter.
+        count: the number of sentences of a chapter.
         paragraphs: the indices of sentences that begin a paragraph.
         breaks: the indices of sentences that begin a scene for certain, without 0, in order.
     """
     starts = sorted(paragraphs)
-    edges = [0, *breaks, len(sentences)]
+    edges = [0, *breaks, count]
     for lo, hi in pairwise(list(edges)):
-        if hi - lo > 2 * SCENE:
-            edges += _borders(sentences, lo, hi, starts)
+        scenes = round((hi - lo) / SCENE) if hi - lo > 2 * SCENE else 1
+        reach = (hi - lo) // scenes // 3
+        for _, size in even_windows(hi - lo, scenes)[:-1]:
+            even = lo + size
+            near = within(starts, even - reach, even + reach + 1) or [even]
+            edges.append(min((abs(start - even), start) for start in near)[1])
     return tuple(pairwise(sorted(edges)))
-
-
-def _borders(sentences: Sequence[str], lo: int, hi: int, starts: Sequence[int]) -> list[int]:
-    """The borders of scenes within the sentences `[lo, hi)`."""
-    words = [Counter(_WORD.findall(sentence.casefold())) for sentence in sentences[lo:hi]]
-    spread = Counter(word for counts in words for word in counts)
-    weights = {word: math.log(len(words) / count) for word, count in spread.items()}
-    count = round(len(words) / SCENE)
-    reach = len(words) // count // 3
-    borders = []
-    for number in range(1, count):
-        even = number * len(words) // count
-        near = within(starts, lo + even - reach, lo + even + reach + 1)
-        places = [start - lo for start in near] or [even]
-        common = {place: _cohesion(words, place, weights) for place in places}
-        borders.append(lo + min(places, key=lambda place: (common[place], abs(place - even))))
-    return borders
-
-
-def _cohesion(words: Sequence[Counter[str]], place: int, weights: Mapping[str, float]) -> float:
-    """The cosine of the weighted counts of words in the blocks before and after a place."""
-    before, after = (
-        Counter(word for counts in block for word in counts.elements())
-        for block in (words[max(0, place - BLOCK) : place], words[place : place + BLOCK])
-    )
-    product = sum(
-        count * after[word] * weights[word] ** 2 for word, count in before.items() if word in after
-    )
-    norms = [
-        sum((count * weights[word]) ** 2 for word, count in block.items())
-        for block in (before, after)
-    ]
-    return product / math.sqrt(norms[0] * norms[1]) if norms[0] * norms[1] else 0.0

@@ -297,6 +297,20 @@ def test_books_are_stories(tmp_path):
     assert bad.content is None and bad.problem is not None
 
 
+PLAYS = [
+    "RUNA\nWho is there?\n\nOTTO\n(softly)\nOnly me. It rained.\n\nOTTO (V.O.)\nIt was cold.",
+    "RUNA.\n\nWho is there?\n\nOTTO.\n\nOnly me. It rained.\n\nRUNA.\n\nCome in.\n\nOTTO.\n\nSo.",
+]
+
+
+@pytest.mark.parametrize("play", PLAYS)
+@pytest.mark.parametrize("name", ["play.fountain", "play.txt", "play.html"])
+def test_names_of_speakers_are_no_sentences_in_any_format(name, play):
+    page = play.replace("\n\n", "<p>").replace("\n", "<br>") if name.endswith("html") else play
+    sentences = book_table(book_of(name, page.encode())).sentences.texts
+    assert sentences == list(Story.parse(play).sentences) and not set(sentences) & {"RUNA", "OTTO."}
+
+
 def test_pdf(monkeypatch):
     page = pytest.importorskip("pypdf").PageObject
     data = pdf(["It rained on the win-", "dow. The dog", "1"], ["2", "slept."])

@@ -126,10 +126,20 @@ txt: *** START OF THE PROJECT GUTENBERG EBOOK A ***¶Produced by Ada¶A b.[1]¶[
 = - | A b.[1] | C d. = licence, notes, notes, pictures, notes, licence
 txt: The Project Gutenberg Etext of X¶CHAPTER I¶A b.¶End of the Project Gutenberg Etext of X
 ¶*END*THE SMALL PRINT! FOR*Ver.1*END* = CHAPTER I | A b. = licence, licence
+txt: He [Illustration] ran.¶[Illustration: X\nY] A b. [Footnote 1: X] So.
+= - | He  ran. | A b.  So. = pictures, pictures, notes
+txt: THE ROAD¶BY ADA¶CLINTON, MASS.¶It rained.¶Chapter 1¶A b.
+= - | CLINTON, MASS. | It rained. // Chapter 1 | A b. = title page, title page
+txt: CONTENTS.¶EPOCH THE FIRST.\nADA.¶CHAPTER I. The Sea 1\n   II. The Mill by the 5\n      Road
+¶EPOCH THE FIRST.¶CHAPTER I.¶The Sea.¶A b.¶CHAPTER II.¶The Mill by the Road.¶C d.
+= EPOCH THE FIRST. CHAPTER I. The Sea. | A b. // CHAPTER II. The Mill by the Road. | C d.
+ = contents, contents, contents, contents, contents
 txt: A b.¶Ende dieses Projekt Gutenberg Etextes X = - | A b. = licence
 md: 4. The Gull¶A b.¶5. The Sea¶C d. = 4. The Gull | A b. // 5. The Sea | C d.
 md: A <em>b</em>.[^1]¶[^1]: A note.¶1984. That was it.¶- Feed the [goat](#g)
 = - | A b. | 1984. That was it. | Feed the goat = notes, notes
+html: <p class='speaker'>Ada.</p><p><span class='stagedir'>Rising.</span> Who?</p>
+= - | Ada. | [Rising.] Who?
 html: <p>Chapter 1</p><p>A b.</p><p>CHAPTER II.<br>The Mill</p><p>C d.
 = Chapter 1 | A b. // CHAPTER II. The Mill | C d.
 html: <table><td><p>A b.<a href='#n'>[1]</a> C.</p></table><li>E (see <a href='#m'>m</a>). F g.
