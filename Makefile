@@ -114,7 +114,6 @@ encoder-twins: $(VENV)/package  ## train the encoder of narrative twins alone, w
 	else echo "skipped: no $(DATA)/roc_with_negatives.jsonl (research data can't be redistributed; set DATA=)"; fi
 
 parity: $(VENV)/dev  ## known numbers of the real data, and the engine against the naive oracle on all real stories
-	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.known_numbers $(DATA)
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.parity $(DATA)
 
 figures: $(VENV)/package  ## the quality tables of README and docs/evaluation.md, into the folder `figures`

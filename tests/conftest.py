@@ -112,11 +112,3 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
     """The names of tests with files as parameters: without their content, which may have the time
     in it."""
     return argname if isinstance(val, bytes) and len(val) > 40 else None
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: object, error: object | None) -> None:
-    """Say how a worker of pytest-xdist ended that ended too early: the signal, or the exit code."""
-    if error:
-        code = node.gateway._io.popen.wait(timeout=60)  # type: ignore[attr-defined]  # xdist does not tell it
-        print(f"\n{node.gateway.id} has ended with {code}", flush=True)  # type: ignore[attr-defined]

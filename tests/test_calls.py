@@ -9,6 +9,7 @@ from collections import namedtuple
 import pandas
 import pyarrow
 import pytest
+import torch
 from datasets import Dataset
 from transformers import pipeline
 
@@ -18,14 +19,14 @@ from narrative_twins import (
     SalienceLoss,
     Story,
     StoryEncoder,
-    StoryError,
     StorySalience,
     StoryScorer,
     TwinsCollator,
     score_stories,
 )
 
-from support.models import trainable
+from support.models import small, trainable
+from support.scoring import FixedScores
 
 TEXTS = ["Nadia ran. It rained. She fell.", "It was dark. A gull cried."]
 COLUMNS = {"id": ["a", "b"], "text": TEXTS}
@@ -106,22 +107,68 @@ def test_a_scorer_takes_tables_of_pandas_and_polars(bert_folder):
     assert scorer(PolarsLike())["scores"] == expected
 
 
-TO_ENCODER = r".*StoryEncoder\.from_sentence_transformer\(model\)"
+HINT = "unknown option '{}'; .*{}"
 TABLE = r"story 1: a story is not a table.*with_format\(None\)"
 COLUMN = r"pass a column, .*to_pylist\(\) of pyarrow"
-REFUSED = {
-    "a data set of pandas": (lambda: Dataset.from_dict(COLUMNS).with_format("pandas"), TABLE),
-    "a data set of pyarrow": (lambda: Dataset.from_dict(COLUMNS).with_format("arrow"), TABLE),
-    "a table of pandas": (lambda: pandas.DataFrame(COLUMNS), COLUMN),
-    "a table of pyarrow": (lambda: pyarrow.table(COLUMNS), COLUMN),
-}
+LOADER = torch.utils.data.DataLoader(TEXTS, batch_size=2)
+BATCHES = "a DataLoader has batches .* loader.dataset"
+ONE_PASS = {"approximate": "one-pass"}
+REFUSED = [
+    ("", {}, "story 1: the story is empty"),
+    ([TEXTS[0], "", TEXTS[1]], {}, "story 2: the story is empty"),
+    ([b"Nadia ran."], {}, "story 1: .* not bytes; decode them"),
+    (b"Nadia ran.", {}, "not bytes; decode them"),
+    (5, {}, "not int"),
+    (LOADER, {}, BATCHES),
+    (Dataset.from_dict(COLUMNS).with_format("pandas"), {}, TABLE),
+    (Dataset.from_dict(COLUMNS).with_format("arrow"), {}, TABLE),
+    (pandas.DataFrame(COLUMNS), {}, COLUMN),
+    (pyarrow.table(COLUMNS), {}, COLUMN),
+    ("A b.", {"operations": ["delete"]}, "'delete'.*did you mean 'deletion'"),
+    ("A b.", {"window": 5}, "unknown option 'window'"),
+    # Options of other pipelines have a hint at what serves.
+    ("A b.", {"truncation": 1}, HINT.format("truncation", "on_truncation=")),
+    ("A b.", {"max_length": 1}, HINT.format("max_length", "context_tokens=N")),
+    ("A b.", {"padding": 1}, HINT.format("padding", "attention='packed'")),
+    ("A b.", {"top_k": 1}, HINT.format("top_k", r"top\(k\)")),
+]
+REFUSED_AT_ONCE = [
+    (TEXTS, {"operations": []}, "no operation"),
+    (TEXTS, {"batch_size": 0}, "batch_size=0"),
+    (TEXTS, {"processes": 1.5}, "choose a whole number of at least 1"),
+    (TEXTS, {"on_error": "panic"}, "on_error='panic'"),
+    (TEXTS, {"similarity": "L2"}, "similarity='L2': choose 'cosine' or 'dot' or 'euclidean' or"),
+    (TEXTS, {"splitter": "pysbd"}, "splitter='pysbd': choose 'sentences' or 'lines'"),
+    (TEXTS, {"shifts": 1}, "unexpected keyword argument 'shifts'"),
+    (TEXTS, {"encoder": 5}, "an encoder is a StoryEncoder, a folder or a Hub id"),
+    (TEXTS, {"max_shifts": 0}, "choose a whole number of at least 1"),
+    (TEXTS, {"max_shifts": 2} | ONE_PASS, "max_shifts=2 has no effect with approximate='one-pass'"),
+    (
+        TEXTS,
+        {"operations": FixedScores([0.0])} | ONE_PASS,
+        "no one-pass form; .*, or score exactly",
+    ),
+    (TEXTS, {"encoder": small(pooling="first")} | ONE_PASS, "needs mean pooling; score exactly"),
+    (TEXTS[0], {}, "put it in a list"),
+    (LOADER, {}, BATCHES),
+    (pandas.DataFrame(COLUMNS), {}, "not a list of stories; pass a column"),
+    (None, {}, "expected a story or several stories, not NoneType"),
+]
 
 
-@pytest.mark.parametrize("kind", REFUSED)
-def test_tables_are_refused_with_what_to_pass(salience, kind):
-    make, problem = REFUSED[kind]
-    with pytest.raises((TypeError, StoryError), match=problem):
-        list(salience(make()))
+def test_what_a_pipeline_refuses(salience):
+    for stories, options, problem in REFUSED:
+        with pytest.raises((TypeError, ValueError), match=problem):
+            list(salience(stories, **options))
+
+
+def test_what_the_function_refuses_before_anything_is_read():
+    for stories, options, problem in REFUSED_AT_ONCE:
+        with pytest.raises((TypeError, ValueError), match=problem):
+            score_stories(**{"stories": stories, "encoder": small()} | options)
+
+
+TO_ENCODER = r".*StoryEncoder\.from_sentence_transformer\(model\)"
 
 
 def test_other_encoders_and_tokenizers_are_refused_with_what_to_pass(bert_folder):

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
+import re
+import sys
+import tomllib
+from functools import partial
+from pathlib import Path
 
 import pytest
-from scipy.stats import spearmanr
+from datasets import load_dataset
+from packaging.requirements import Requirement
 
-from narrative_twins import SalienceEvaluator, StoryEncoder
+from narrative_twins import SalienceEvaluator, StoryEncoder, score_stories
 from narrative_twins.data import load_story_salience, load_turning_points
 
-from support.chat_server import Model, model_answer, prompt_of, serving
+from support.chat_server import Model, serving
 from support.examples import EXAMPLES, run
+from support.rows import read_rows, write_rows
 
 
 def cells(out: str) -> dict[str, list[str]]:
@@ -25,102 +33,69 @@ def cells(out: str) -> dict[str, list[str]]:
     return {name: figures for name, *figures in rows[2:]}
 
 
+FIVE = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
+CHOICES = {
+    "a": {"sentences": FIVE, "most_important": [3, 3, 5]},
+    "b": {"story": FIVE[::-1], "most_important": ["1", "2"]},
+    "c": {"sentences": FIVE, "most_important": [1, 2, 3, 4, 5]},
+}
+
+
 def test_score_rocstories(tmp_path, bert_folder):
-    file = tmp_path / "roc.json"
-    five = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
-    rows = {
-        "a": {"sentences": five, "most_important": [3, 3, 5]},
-        "b": {"story": five[::-1], "most_important": ["1", "2"]},
-        "c": {"sentences": five, "most_important": [1, 2, 3, 4, 5]},
-    }
-    file.write_text(json.dumps(rows))
-    out = run("score_rocstories.py", file, "--model", bert_folder, "--pooling", "first")
+    (tmp_path / "roc.json").write_text(json.dumps(CHOICES))
+    command = ["score_rocstories.py", tmp_path / "roc.json", "--model", bert_folder]
+    out = run(*command, "--pooling", "first")
     assert "roc: 3 stories, 15 sentences" in out
     names = [name.split()[-1] for name in cells(out)]
     assert names == ["them", "deletion", "shifting", "disruption", "summarization"]
-    mean = run("score_rocstories.py", file, "--model", bert_folder, "--operations", "deletion")
+    mean = run(*command, "--operations", "deletion")
     assert cells(mean) != cells(out)
 
 
 def test_score_rocstories_with_a_language_model(tmp_path, bert_folder):
-    """The agreement of the model's answers is computed again here."""
-    file = tmp_path / "roc.json"
-    stories = [
-        ["Nadia ran.", "It rained.", "The mill burned."],
-        ["Ada sang.", "Nobody came.", "She laughed."],
-    ]
-    choices = [[3, 3, 1], [2, 2, 2]]
-    pairs = zip(stories, choices, strict=True)
-    file.write_text(
-        json.dumps(
-            {str(n): {"sentences": s, "most_important": c} for n, (s, c) in enumerate(pairs)}
-        )
-    )
+    (tmp_path / "roc.json").write_text(json.dumps(CHOICES))
     with serving(Model()) as model:
-        options = ["--model", bert_folder, "--server", model.address, "--language-model", "tiny"]
-        command = ["score_rocstories.py", file, *options, "--answers", tmp_path / "answers"]
+        command = ["score_rocstories.py", tmp_path / "roc.json", "--model", bert_folder]
+        command += ["--server", model.address, "--language-model", "tiny"]
+        command += ["--answers", tmp_path / "answers", "--operations", "deletion"]
         out = run(*command)
-        assert len(model.bodies) == 22
-        assert run(*command) == out and len(model.bodies) == 22
-        rated = {
-            prompt_of(body): list(json.loads(model_answer(prompt_of(body), body["seed"])).values())
-            for body in model.bodies
-            if '{"sentence_1"' in prompt_of(body)
-        }
-    expected = []
-    for story, votes in zip(stories, choices, strict=True):
-        (scores,) = [scores for prompt, scores in rated.items() if story[0] in prompt]
-        expected.append(spearmanr(scores, [votes.count(place) for place in (1, 2, 3)])[0])
-    assert abs(float(cells(out)["tiny prompted_rating"][0]) - sum(expected) / 2) < 0.001
-    assert "tiny prompted_choice" in cells(out)
+        count = len(model.bodies)
+        assert {"tiny prompted_rating", "tiny prompted_choice"} <= set(cells(out))
+        assert run(*command) == out and len(model.bodies) == count == 22, (
+            "equal stories are asked once"
+        )
 
 
 def test_score_tripod(tmp_path, bert_folder):
-    """Both files of a folder, with the metrics of validation in training."""
-    rows = []
+    """Both files of a folder, or one of them."""
     for name, points in {"train": [1, 5, 8, 10, 15], "test": [2, 3, 4, 12, 14]}.items():
         sentences = [f"In {year} the mill of {name} burned down." for year in range(1980, 1996)]
-        rows.append({"sentences": sentences, "turning_points": points})
-        (tmp_path / f"{name}.json").write_text(json.dumps({name: rows[-1]}))
-    out = run("score_tripod.py", tmp_path, "--model", bert_folder, "--dtype", "float32")
-    films = [
-        row
-        for file in ("train", "test")
-        for row in load_turning_points(tmp_path / f"{file}.json", "train")
-    ]
-    placed = [
-        pair for film in films for pair in zip(film["windows"], film["turning_points"], strict=True)
-    ]
-    outside = sum(not lo <= point < hi for (lo, hi), point in placed)
-    assert (
-        f"2 stories, 32 sentences, 10 turning points, {outside} of them ({outside / 10:.1%}) left"
-        " out because they are outside" in out
-    )
-    evaluator = SalienceEvaluator(films)
-    expected = evaluator(StoryEncoder.from_pretrained(bert_folder, dtype="float32"))
+        film = {"sentences": sentences, "turning_points": points}
+        (tmp_path / f"{name}.json").write_text(json.dumps({name: film}))
+    command = ["score_tripod.py", tmp_path, "--model", bert_folder, "--dtype", "float32"]
+    out = run(*command)
+    # In windows of 3, 3, 3, 3 and 4 sentences.
+    assert "2 stories, 32 sentences, 10 turning points, 2 of them (20.0%) left out" in out
+    files = (tmp_path / f"{name}.json" for name in ("train", "test"))
+    films = [film for file in files for film in load_turning_points(file, "train")]
+    encoder = StoryEncoder.from_pretrained(bert_folder, dtype="float32")
+    expected = SalienceEvaluator(films)(encoder)
     for name in ("deletion", "shifting", "disruption", "summarization"):
-        (found,) = [figures for row, figures in cells(out).items() if row.endswith(name)]
-        keys = [*(f"{name}_auc_{number}" for number in range(1, 6)), f"{name}_auc"]
-        assert found[:6] == [
-            f"{expected[key]:.3f}" if expected[key] == expected[key] else "" for key in keys
-        ]
-    options = ["--model", bert_folder, "--context-tokens", 60, "--split", "test"]
-    out = run("score_tripod.py", tmp_path, *options)
+        (figures,) = [row for line, row in cells(out).items() if line.endswith(name)]
+        assert figures[5] == f"{expected[f'{name}_auc']:.3f}"
+    out = run(*command, "--context-tokens", 60, "--split", "test")
     assert "1 of 1 stories do not fit its context of 60 tokens" in out
 
 
 def test_score_tripod_with_sentences_of_both_cleanings(tmp_path, bert_folder):
     sentences = [f"In {year} the mill burned down." for year in range(1980, 1990)]
     text = " ".join(f"[STR_SENT] {line} [END_SENT]" for line in [*sentences, "[2]"])
+    rows = [["movie_name", "synopsis_segmented", *(f"tp{k}" for k in range(1, 6))]]
     with open(tmp_path / "synopses.csv", "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["movie_name", "synopsis_segmented", *(f"tp{k}" for k in range(1, 6))])
-        writer.writerow(["The Mill", text, 1, 3, 5, 7, 9])
+        csv.writer(file).writerows([*rows, ["The Mill", text, 1, 3, 5, 7, 9]])
+    options = ["--model", bert_folder, "--operations", "summarization"]
     out = run(
-        "score_tripod.py",
-        tmp_path / "synopses.csv",
-        *("--model", bert_folder, "--operations", "summarization"),
-        *("--cleaning", "full", "released"),
+        "score_tripod.py", tmp_path / "synopses.csv", *options, "--cleaning", "full", "released"
     )
     assert "full cleaning: 1 stories, 10 sentences" in out
     assert "released cleaning: 1 stories, 11 sentences" in out
@@ -189,18 +164,120 @@ def test_retold_stories(tmp_path):
         }
         for at in range(6)
     ]
-    (tmp_path / "rows.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in [*rows, {"id": "x", "tellings": []}])
-    )
+    write_rows(tmp_path / "rows.jsonl", [*rows, {"id": "x", "tellings": []}])
     run("retold_stories.py", tmp_path / "rows.jsonl", "--out", tmp_path)
-    halves = [
-        [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
-        for name in ("looked", "unseen")
-    ]
+    halves = [read_rows(tmp_path / f"{name}.jsonl") for name in ("looked", "unseen")]
     stories = [{row["id"].partition("-")[0] for row in half} for half in halves]
     assert stories[0] | stories[1] == {f"s{at}" for at in range(6)} and not stories[0] & stories[1]
-    found = [row for half in halves for row in half]
-    assert len(found) == 6 * 3, "a telling of two sentences is too short to be labelled"
-    for row in found:
+    written = [row for half in halves for row in half]
+    assert len(written) == 6 * 3, "a telling of two sentences is too short to be labelled"
+    for row in written:
         assert row["labels"][:2] == [1.0, 1.0] and max(row["labels"][2:]) < 0.8
     assert len(load_story_salience(str(tmp_path / "looked.jsonl"), "train")) == len(halves[0])
+
+
+# The job that scores a data set on the Hub: interrupted and resumed, against a local hub
+
+
+SCRIPT = EXAMPLES / "score_hub_dataset.py"
+TEXTS = [
+    "Nadia ran. It rained.",
+    "Omar sang. A man cried.",
+    " ",
+    "The mill burned. She left.",
+    "It was dawn. He slept.",
+]
+TARGET = ("datasets", "somebody/scores")
+
+
+@pytest.fixture
+def job(hub, tmp_path, bert_folder):
+    """Runs the script with options; returns what it prints, or raises SystemExit with its error."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    rows = [
+        {"key": f"s{number}", "body": text, "other": number} for number, text in enumerate(TEXTS)
+    ]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    hub.put("datasets", "somebody/stories", folder)
+    command = ("somebody/stories", TARGET[1], "--column", "body", "--id-column", "key")
+    command += ("--model", bert_folder, "--dtype", "float32", "--shard", "2")
+    return partial(run, SCRIPT.name, *command)
+
+
+def pushed() -> list[dict]:
+    """The rows of the target, as plain `datasets` loads them."""
+    return load_dataset(TARGET[1], split="train").to_list()
+
+
+def test_an_interrupted_job_resumes(hub, job, bert_folder):
+    commits = []
+
+    def refuse(method: str, path: str) -> int | None:
+        if "/commit/" in path:
+            commits.append(path)
+        return 403 if len(commits) == 2 and "/commit/" in path else None
+
+    hub.fault = refuse
+    with pytest.raises(SystemExit, match="nothing of what was pushed is lost"):
+        job()
+    shard = "scores/train-00000.parquet"
+    assert set(hub.files(*TARGET)) == {".gitattributes", "README.md", "run.json", shard}
+    assert b"not complete" in hub.files(*TARGET)["README.md"]
+    # Rows that the source gets meanwhile are not those of the run.
+    hub.repositories["datasets", "somebody/stories"]["main"].append(
+        {"train.jsonl": b'{"key": "x", "body": "New."}\n'}
+    )
+
+    lines = ["Scores of rows 2 to 3", "Scores of rows 4 to 4", "Complete: 5 rows"]
+    assert job().splitlines() == lines
+    rows = pushed()
+    assert [(row["row"], row["id"]) for row in rows] == [(n, f"s{n}") for n in range(5)]
+    assert [row["row"] for row in rows if row["error"]] == [2] and "empty" in rows[2]["error"]
+    encoder = StoryEncoder.from_pretrained(bert_folder, dtype="float32", device="cpu")
+    scored = [row for row in rows if row["error"] is None]
+    results = score_stories([TEXTS[row["row"]] for row in scored], encoder, approximate="one-pass")
+    for row, result in zip(scored, results, strict=True):
+        assert row["sentences"] == list(result.sentences) and row["truncated"] is False
+        assert [tuple(span) for span in row["spans"]] == list(result.spans)
+        for name, scores in result.scores.items():
+            assert row["scores"][name] == pytest.approx(scores, abs=1e-5)
+    card = hub.files(*TARGET)["README.md"].decode()
+    assert "not complete" not in card and "| train | 5 |" in card
+    assert "Narrative salience of somebody/stories" in card
+
+    before = len(hub.repositories[TARGET]["main"])
+    assert job() == "somebody/scores is complete: 5 rows\n"
+    assert len(hub.repositories[TARGET]["main"]) == before
+
+
+def test_what_is_refused(hub, job):
+    with pytest.raises(SystemExit, match="has no column 'text'; it has key, body, other"):
+        job("--column", "text")
+    job("--limit", "1", "--operations", "summarization")
+    assert [list(row["scores"]) for row in pushed()] == [["summarization"]]
+    with pytest.raises(SystemExit, match="scored with another operations; choose another target"):
+        job("--limit", "1")
+    hub.repositories[TARGET]["main"].append({"notes.txt": b""})
+    with pytest.raises(SystemExit, match="has files of something else; choose another target"):
+        job()
+
+
+def test_the_header_names_what_the_script_imports():
+    """`uv run` installs these; the names of distributions are those of modules here."""
+    text = Path(SCRIPT).read_text(encoding="utf-8")
+    header = re.search(r"^# /// script\n(.*?)^# ///$", text, re.S | re.M)[1]
+    data = tomllib.loads(re.sub(r"^# ?", "", header, flags=re.M))
+    (requirement,) = map(Requirement, data["dependencies"])
+    assert (requirement.name, requirement.extras) == ("narrative_twins", {"train"})
+    imported = {
+        (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name).partition(".")[0]
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    }
+    assert imported - set(sys.stdlib_module_names) == {
+        "narrative_twins",
+        "datasets",
+        "huggingface_hub",
+        "pyarrow",
+    }

@@ -1,33 +1,45 @@
 """Windows and macOS, as far as another system can tell: commands in a process that treats this
-package as Windows does (`support.windows`), and no float64 where MPS would refuse it."""
+package as Windows does (`support.windows`), and no float64 where MPS would refuse it.
+
+This file, run with the name of a function, a folder and an encoder, is what runs in that process."""
 
 from __future__ import annotations
 
 import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 import torch
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import pipeline
 
-from narrative_twins import Story, StoryEncoder, evaluate, score_stories
+from narrative_twins import Story, evaluate, score_stories
 from narrative_twins.books import book_table
 from narrative_twins.data import load_story_salience, load_story_twins
 from narrative_twins.evaluation.labelled import load_labelled
 from narrative_twins.prompting.templates import read_templates
+from narrative_twins.show.formats import FORMATS
 from narrative_twins.stories.reading import read_stories
 from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.training.salience_loss import SalienceLoss
+from narrative_twins.training.trainer import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
 
+from support.command import Done, run
 from support.models import SENTENCES, small, trainable
 from support.processes import COMMAND, LIMIT, run_command, run_python, started, wait_until
 from support.rows import write_rows
-from support.twins_batches import STORIES, features
+from support.twins_batches import STORIES, collated, features
 
 TESTS = Path(__file__).parent
 HAS_PROC = pytest.mark.skipif(
@@ -36,8 +48,8 @@ HAS_PROC = pytest.mark.skipif(
 
 
 @pytest.fixture
-def windows(tmp_path):
-    """The environment of a process that stands in for Windows."""
+def windows(tmp_path, hub):
+    """The environment of a process that stands in for Windows, with a local hub."""
     folders = [TESTS / "support" / "windows", TESTS, os.environ.get("PYTHONPATH", "")]
     return os.environ | {
         "PYTHONPATH": os.pathsep.join(str(folder) for folder in folders if str(folder)),
@@ -45,69 +57,139 @@ def windows(tmp_path):
         "PYTHONIOENCODING": "cp1252",
         "PYTHONWARNDEFAULTENCODING": "1",
         "HF_HOME": str(tmp_path / "home"),
-        "HF_HUB_OFFLINE": "1",
+        "HF_HUB_OFFLINE": "0",
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_ENDPOINT": hub.address,
     }
 
 
+TEXT = "Nadia found a map. “It led to a mill — naïve!” The mill was gone. 東京は雨でした。"
+CHAPTERS = "".join(f"Chapter {n}\n\n{TEXT} It rained.\n\n" for n in (1, 2, 3))
+
+
 REFUSED = {
-    "import fcntl": "No module named 'fcntl'",
-    "from resource import getrlimit": "No module named 'resource'",
     "open('a.txt')": "opened without an encoding",
-    "Path('a.txt').read_text()": "EncodingWarning",
-    "subprocess.run(['true'], text=True)": "EncodingWarning",
+    "Path('a.txt').read_text()": "",
+    "subprocess.run(['true'], text=True)": "",
     "open('CON.txt', 'wb')": "The filename is incorrect",
     "Path('a: b').mkdir()": "The filename is incorrect",
     "os.replace('b.txt', 'a.txt')": "It is being used by another process",
     "Path('a.txt').unlink()": "It is being used by another process",
 }
+"""What Windows refuses, and modules of the package may not do; libraries may."""
 
 
-@HAS_PROC
-def test_the_stand_in_refuses_what_windows_does(windows, tmp_path):
-    """To modules of the package; libraries may do it."""
-    code = (
-        "import os, subprocess, sys; from pathlib import Path\n"
-        "Path('b.txt').write_bytes(b'b'); held = open('a.txt', 'wb')\n"
-        "try: exec(sys.argv[1], {'__name__': sys.argv[2], **globals()} | {'__name__': sys.argv[2]})\n"
-        "except BaseException as error: print(type(error).__name__, error)"
-    )
+def check_stand_in() -> None:
+    names = {"os": os, "subprocess": subprocess, "Path": Path}
     for statement, reason in REFUSED.items():
-        python = [sys.executable, "-c", code, statement]
-        done = run_command(*python, "narrative_twins.encoder", env=windows, cwd=tmp_path)
-        assert reason in done.stdout, (statement, done)
-        done = run_command(*python, "transformers.hub", env=windows, cwd=tmp_path)
-        assert done.stdout == "", (statement, done)
+        Path("b.txt").write_bytes(b"b")
+        with open("a.txt", "wb"):
+            with pytest.raises((EncodingWarning, OSError), match=reason):
+                exec(statement, {"__name__": "narrative_twins.encoder", **names})
+            exec(statement, {"__name__": "transformers.hub", **names})
 
 
-@pytest.mark.parametrize(
-    "name", ["score", pytest.param("evaluate_and_train", marks=pytest.mark.slow)]
-)
+def import_all() -> list[str]:
+    """Import every module of the package; the names of those that lack an optional library."""
+    import narrative_twins
+
+    missing = []
+    for module in pkgutil.walk_packages(narrative_twins.__path__, "narrative_twins."):
+        try:
+            if not module.name.endswith("__main__"):
+                import_module(module.name)
+        except ImportError as error:
+            missing.append(f"{module.name}: {error}")
+    return missing
+
+
+def command(folder: Path, *arguments: object, encoding: str = "cp1252") -> Done:
+    """A command that succeeds, with a console of cp1252."""
+    done = run(*arguments, cwd=folder, encoding=encoding)
+    assert done.code == 0, (arguments, done)
+    return done
+
+
+def score(folder: Path, encoder: str) -> None:
+    """Import all, score by the pipeline and the command, write and show every format."""
+    check_stand_in()
+    missing = import_all()
+    assert all("install" in reason for reason in missing), missing
+    result = pipeline("narrative-salience", model=encoder, device="cpu", dtype="float32")(TEXT)
+    options = ["--model", encoder, "--device", "cpu", "--dtype", "float32", "--quiet"]
+    (folder / "tale: 1?.txt").write_bytes(TEXT.encode())
+    (folder / "book.txt").write_bytes(CHAPTERS.encode())
+    table = command(folder, "score", "tale: 1?.txt", *options).out
+    assert "Nadia found a map." in table and "\N{BOX DRAWINGS LIGHT HORIZONTAL}" not in table
+    command(folder, "score", "tale: 1?.txt", *options, "-o", "scores.jsonl")
+    for form in FORMATS:
+        command(folder, "show", "scores.jsonl", "-f", form, "-o", f"shown.{form}")
+    (saved,) = json.loads((folder / "shown.json").read_text(encoding="utf-8"))
+    assert saved["sentences"] == list(result.sentences)
+    command(folder, "book", "book.txt", *options, "-o", "book.jsonl")
+    for form in ("text", "json", "html"):
+        command(folder, "show", "book.jsonl", "-f", form, "-o", f"book.{form}")
+    extract = command(folder, "extract", "book.json", "--sentences", "3", "--quiet").out
+    assert "Chapter 1" in extract
+
+
+def evaluate_and_train(folder: Path, encoder: str) -> None:
+    """Evaluate, write a plot of data with an illegal name, and take a step of training."""
+    story = ["Nadia found a map.", "It led to a mill.", "It was gone.", "She left.", "It rained."]
+    rows = [{"story": story[n:] + story[:n], "labels": [1, 0, 0, 1, 0]} for n in range(3)]
+    (folder / "judged.jsonl").write_bytes("\r\n".join(map(json.dumps, rows)).encode())
+    options = ["--device", "cpu", "--dtype", "float32", "--quiet"]
+    command(folder, "evaluate", "judged.jsonl", f"--model=CON={encoder}", *options, "-o", "figures")
+    twins: Any = [{"story": story[n:], "twin": story[:n]} for n in range(1, 5)]
+    model = SentenceTransformer(encoder, device="cpu")
+    trainer = NarrativeTwinsTrainer(
+        model,
+        NarrativeTwinsTrainingArguments(
+            str(folder / "run"), max_steps=1, use_cpu=True, report_to="none", save_steps=1
+        ),
+        Dataset.from_list(twins),
+        loss=NarrativeTwinsLoss(model),
+    )
+    trainer.train()
+    trainer.save_model(str(folder / "run" / "final"))
+
+
+def corpus_and_push(folder: Path, encoder: str) -> None:
+    """Score stories in two processes into shards, and push the encoder to the hub."""
+    rows = [{"id": f"story: {n}?", "text": TEXT} for n in range(5)]
+    write_rows(folder / "in.jsonl", rows)
+    options = ["--model", encoder, "--device", "cpu", "--dtype", "float32", "--quiet"]
+    options += ["--processes", "2", "--shard-rows", "2"]
+    command(folder, "corpus", "in.jsonl", "-o", "out", *options)
+    assert len(list((folder / "out").glob("scores-0000?.parquet"))) == 3
+    command(folder, "push", encoder, "--to", "somebody/encoder")
+
+
+SLOW = [
+    pytest.param(name, marks=pytest.mark.slow) for name in ("evaluate_and_train", "corpus_and_push")
+]
+
+
+@pytest.mark.parametrize("name", ["score", *SLOW])
 @HAS_PROC
-def test_commands_run_on_windows(name, windows, tmp_path, bert_folder):
-    run_python("-m", "support.on_windows", name, tmp_path, bert_folder, env=windows, cwd=tmp_path)
+def test_commands_run_on_windows(name, windows, hub, tmp_path, bert_folder):
+    run_python(__file__, name, tmp_path, bert_folder, env=windows, cwd=tmp_path)
+    if name == "corpus_and_push":
+        assert "1_Pooling/config.json" in hub.files("models", "somebody/encoder")
 
 
 @HAS_PROC
 @pytest.mark.slow
-def test_a_killed_run_and_one_ended_by_ctrl_break_are_resumed(windows, tmp_path, bert_folder):
-    """The second shares its stories with two processes, which get the signal of the console too."""
+def test_a_run_that_ctrl_break_ends_is_resumed(windows, tmp_path, bert_folder):
+    """It shares its stories with two processes, which get the signal of the console too."""
     stories = [{"text": f"In {n} the mill burned. Nadia ran. " * 3} for n in range(800)]
     write_rows(tmp_path / "in.jsonl", stories)
     part = tmp_path / "out.jsonl.part"
-    command = [COMMAND, "score", "in.jsonl", "--model", bert_folder, "--device", "cpu"]
+    command = [COMMAND, "score", "in.jsonl", "--model", bert_folder, "--device", "cpu", "--resume"]
     command += ["--batch-size", "1", "-o", "out.jsonl", "--operations", "summarization"]
-    options = {"env": windows, "cwd": tmp_path, "stderr": subprocess.PIPE}
-
-    def lines() -> int:
-        return part.read_bytes().count(b"\n") if part.exists() else 0
-
-    with started(*command, **options) as process:
-        wait_until(lambda: lines() > 20, process)
-        process.kill()
-    before = lines()
-    resumed = [*command, "--resume", "--processes", "2"]
-    with started(*resumed, **options) as process:
-        wait_until(lambda: lines() > before + 20, process)
+    command += ["--processes", "2"]
+    with started(*command, env=windows, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: part.exists() and part.read_bytes().count(b"\n") > 20, process)
         children = psutil.Process(process.pid).children()
         workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
         assert len(workers) == 2
@@ -116,51 +198,9 @@ def test_a_killed_run_and_one_ended_by_ctrl_break_are_resumed(windows, tmp_path,
         _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 130 and "continue with --resume" in err, err
     assert "Traceback" not in err, err
-    done = run_command(*resumed, "--quiet", env=windows, cwd=tmp_path)
+    done = run_command(*command, "--quiet", env=windows, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "") and not part.exists()
     assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == len(stories)
-
-
-@HAS_PROC
-@pytest.mark.slow
-def test_a_corpus_is_scored_by_two_processes_and_an_encoder_is_pushed(
-    windows, tmp_path, bert_folder, hub
-):
-    stories = [{"id": f"story: {n}?", "text": f"{' '.join(SENTENCES[:4])}"} for n in range(5)]
-    write_rows(tmp_path / "in.jsonl", stories)
-    command = [COMMAND, "corpus", "in.jsonl", "-o", "out", "--processes", "2", "--shard-rows", "2"]
-    command += ["--model", bert_folder, "--device", "cpu", "--dtype", "float32", "--quiet"]
-    done = run_command(*command, env=windows, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    shards = sorted(file.name for file in (tmp_path / "out").glob("*.parquet"))
-    assert shards == [f"scores-{number:05}.parquet" for number in range(3)]
-    network = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.address, "HF_HUB_DISABLE_XET": "1"}
-    network["HF_TOKEN"] = "secret"
-    push = [COMMAND, "push", bert_folder, "--to", "somebody/encoder"]
-    done = run_command(*push, env=windows | network, cwd=tmp_path)
-    assert done.stdout.split() == [f"{hub.address}/somebody/encoder"], done.stderr
-    assert "1_Pooling/config.json" in hub.files("models", "somebody/encoder")
-
-
-@HAS_PROC
-@pytest.mark.slow
-def test_the_page_is_served_and_asked(windows, tmp_path, bert_folder):
-    httpx = pytest.importorskip("httpx")
-    pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    command = [COMMAND, "app", "--port", "0", "--model", bert_folder]
-    with started(*command, **pipes, env=windows, cwd=tmp_path) as process:
-        address = process.stdout.readline().split()[4]
-        call = f"{address}gradio_api/call/score"
-        body = {"data": ["Nadia ran. “It rained”.", None, "auto", "one pass", "sentences"]}
-        with httpx.Client(trust_env=False, timeout=LIMIT) as client:
-            event = client.post(call, json=body).json()["event_id"]
-            answer = client.get(f"{call}/{event}").text
-        data = answer.split("event: complete\ndata: ")[1].split("\n")[0]
-        assert len(json.loads(data)[0]["sentences"]) == 2
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=LIMIT)
-    assert (process.returncode, errors) == (130, "narrative-twins: interrupted\n")
 
 
 # Line breaks of Windows
@@ -233,43 +273,61 @@ class NoFloat64(TorchDispatchMode):
         return result
 
 
-@pytest.mark.parametrize("options", [{}, {"approximate": "one-pass"}])
-def test_scoring_makes_no_float64(options):
-    encoder = small()
-    with NoFloat64():
-        (result,) = score_stories([" ".join(SENTENCES[:4])], encoder, **options)
+def scored(approximate):
+    (result,) = score_stories([" ".join(SENTENCES[:4])], small(), approximate=approximate)
     assert len(result.scores) == 4
-    with pytest.raises(AssertionError, match="makes float64"), NoFloat64():
-        torch.ones(2).double()
 
 
-def test_evaluation_makes_no_float64(tmp_path):
-    rows = [{"story": SENTENCES[:5], "labels": [0, 1, 0, 0, 1]}] * 3
-    path = write_rows(tmp_path / "labels.jsonl", rows)
+def evaluate_all(path):
     options = {"baselines": ["trail", "textrank"], "sentence_encoder": small()}
-    with NoFloat64():
-        comparison = evaluate(small(), str(path), **options)
+    comparison = evaluate(small(), path, **options)
     assert "textrank" in comparison.tables()[0].to_markdown()
 
 
-@pytest.mark.parametrize("size", [None, 2])
-def test_training_makes_no_float64(size):
-    model = trainable()
-    loss = NarrativeTwinsLoss(model, mini_batch_size=size)
-    batch = features(model, STORIES)
-    with NoFloat64():
-        value = loss([batch])
-        value.backward()
+def step(loss, batch):
+    value = loss([batch])
+    value.backward()
     assert value.dtype == torch.float32
 
 
-@pytest.mark.parametrize("approximate", [None, "one-pass"])
-def test_training_on_votes_makes_no_float64(approximate):
+def step_on_votes(approximate):
     model = trainable()
-    loss = SalienceLoss(model, approximate=approximate)
-    tokenizer = StoryEncoder.from_sentence_transformer(model).tokenizer
-    batch = loss.collator(tokenizer)(list(load_story_salience(split="train[:2]"))).items()
+    loss, rows = (
+        SalienceLoss(model, approximate=approximate),
+        load_story_salience(split="train[:2]"),
+    )
+    return partial(step, loss, collated(loss, list(rows)))
+
+
+def step_on_twins(size):
+    model = trainable()
+    return partial(step, NarrativeTwinsLoss(model, mini_batch_size=size), features(model, STORIES))
+
+
+def evaluation(folder):
+    rows = [{"story": SENTENCES[:5], "labels": [0, 1, 0, 0, 1]}] * 3
+    return partial(evaluate_all, str(write_rows(folder / "labels.jsonl", rows)))
+
+
+WORK = {
+    "exact scores": lambda folder: partial(scored, None),
+    "scores in one pass": lambda folder: partial(scored, "one-pass"),
+    "evaluation": evaluation,
+    "training": lambda folder: step_on_twins(None),
+    "training in mini-batches": lambda folder: step_on_twins(2),
+    "training on votes": lambda folder: step_on_votes(None),
+    "training on votes in one pass": lambda folder: step_on_votes("one-pass"),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_float64_is_not_made(name, tmp_path):
+    work = WORK[name](tmp_path)
     with NoFloat64():
-        value = loss([{name.removeprefix("texts_"): values for name, values in batch}])
-        value.backward()
-    assert value.dtype == torch.float32
+        work()
+        with pytest.raises(AssertionError, match="makes float64"):
+            torch.ones(2).double()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](Path(sys.argv[2]), sys.argv[3])

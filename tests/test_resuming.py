@@ -1,8 +1,9 @@
 """Every command that can be resumed is killed at each step of writing and resumed: it then writes
-what an uninterrupted run writes."""
+what an uninterrupted run writes. With other options, encoders or inputs it is not resumed."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from narrative_twins import writing
 from narrative_twins.data.sources import corpus_rows
 
 from support.chat_server import Model, serving
@@ -73,12 +75,16 @@ def written(folder: Path) -> dict[str, bytes]:
     }
 
 
+RESUMES = ("score", "book", "make align", "make entities")
+"""Commands that are resumed by a flag; the others are without one."""
+
+
 @pytest.mark.parametrize(
     "name",
     [name if name == "score" else pytest.param(name, marks=pytest.mark.slow) for name in CASES],
 )
 def test_killed_at_any_step_of_writing_and_resumed(name, inputs, tmp_path_factory):
-    resumes = ["--resume"] if name in ("score", "book", "make align", "make entities") else []
+    resumes = ["--resume"] if name in RESUMES else []
 
     def command(folder: Path, *more: object) -> None:
         out = folder / ("out" if name in ("corpus", "evaluate") else "out.jsonl")
@@ -97,3 +103,91 @@ def test_killed_at_any_step_of_writing_and_resumed(name, inputs, tmp_path_factor
             command(folder, *resumes)
             assert written(folder) == written(expected), (step, torn)
     assert killed > 6
+
+
+@pytest.fixture(scope="module")
+def other(bert_folder, tmp_path_factory) -> str:
+    """An encoder of the same name with other weights."""
+    folder = tmp_path_factory.mktemp("other") / Path(bert_folder).name
+    shutil.copytree(bert_folder, folder)
+    (weights,) = folder.glob("*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
+    return str(folder)
+
+
+OTHER = "OTHER ENCODER"
+DIFFERENCES = {
+    "score": [
+        (["--operations", "deletion"], 'operations ["summarization"] (now ["deletion"])'),
+        (["--context-tokens", "20"], "context tokens 512 (now 20)"),
+        (["--split", "lines"], 'splitter null (now "lines")'),
+        (["--similarity", "euclidean"], 'similarity null (now "euclidean")'),
+        (["--score-headings"], "score headings false (now true)"),
+        (["--top", "1"], "top null (now 1)"),
+        (["--model", OTHER], "model fingerprint"),
+    ],
+    "book": [
+        (["--level", "chapter"], "levels"),
+        (["--exact"], "approximate"),
+        (["--similarity", "dot"], "similarity"),
+        (-1, "book"),
+    ],
+    "corpus": [
+        (["--exact"], "approximate"),
+        (["--windows", "2"], 'windows "auto" (now 2)'),
+        (["--score-headings"], 'splitter null (now "split_sentences")'),
+    ],
+    "make align": [
+        (["--max-similarity", "0.5"], '"other": 0.6} (now {"other": 0.5})'),
+        (["--encoder", OTHER], "sentence encoder"),
+    ],
+    "make entities": [(["--same-names"], "was started with")],
+}
+"""What differs, an option or a line of the input, and what the message says of it."""
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_what_can_not_be_resumed(name, inputs, other, tmp_path, monkeypatch):
+    out = tmp_path / ("out" if name == "corpus" else "out.jsonl")
+    words = inputs[name]
+    at = next(at for at, word in enumerate(words) if isinstance(word, Path))
+    source = Path(shutil.copy(words[at], tmp_path))
+    command = partial(run, *words[:at], source, *words[at + 1 :], "-o", out)
+    resume = partial(command, *(["--resume"] if name in RESUMES else []))
+    whole = tmp_path / "whole" / out.name
+    whole.parent.mkdir()
+    assert command("-o", whole).code == 0
+    append, appended = writing.append, []
+
+    def interrupt(file, data):
+        if len(appended) == 2:
+            raise KeyboardInterrupt
+        appended.append(data)
+        append(file, data)
+
+    if name in RESUMES:
+        with monkeypatch.context() as patch:
+            patch.setattr(writing, "append", interrupt)
+            done = command()
+        assert done.code == 130 and "continue with --resume" in done.err and not out.exists()
+        done = command()
+        assert done.code == 2 and "continue it with --resume, or delete the file" in done.err
+    else:
+        assert command().code == 0
+    before = written(tmp_path)
+    for difference, problem in DIFFERENCES[name]:
+        content = source.read_text("utf-8")
+        if isinstance(difference, int):
+            lines = content.splitlines()
+            lines[difference] = lines[difference].replace("a", "b")
+            source.write_text("\n".join(lines), "utf-8")
+            difference = []
+        done = resume(*(other if word is OTHER else word for word in difference))
+        source.write_text(content, "utf-8")
+        assert done.code == 2 and problem in done.err, (difference, done)
+    assert written(tmp_path) == before
+    assert resume().code == 0
+    if name in RESUMES:
+        assert out.read_bytes() == whole.read_bytes() and not Path(f"{out}.part").exists()
+    done = resume()
+    assert done.code == 0 and (name not in ("score", "book") or "is complete" in done.err)

@@ -3,10 +3,10 @@ labels."""
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +16,7 @@ from narrative_twins.data import RowError, load_story_salience
 from narrative_twins.writing import JsonlLog, ResumeError
 
 from support.processes import COMMAND, LIMIT, started
+from support.rows import write_rows
 
 pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
 
@@ -29,28 +30,18 @@ TEXTS = {
 STORIES = [Story.parse({"id": id_, "sentences": text}) for id_, text in TEXTS.items()]
 
 
-class NamedChanges:
-    """The page, whose changes are by the names of its parts."""
-
-    def __init__(self, page):
-        self.page = page
-
-    def _named(self, changes):
-        names = {id(part): name for name, part in vars(self.page).items()}
-        return {names[id(part)]: value for part, value in changes.items()}
-
-    def begin(self, name):
-        return self._named(self.page.begin(name))
-
-    def answer(self, *values):
-        return self._named(self.page.answer(*values))
-
-
 @contextmanager
 def collecting(path, stories=STORIES, reports=None):
+    """The page, whose changes are by the names of its parts."""
     with JsonlLog(path) as log:
         answers = Answers(stories, log, (reports if reports is not None else []).append)
-        yield NamedChanges(AnnotationPage(answers))
+        page = AnnotationPage(answers)
+        names = {id(part): name for name, part in vars(page).items()}
+
+        def named(event):
+            return lambda *values: {names[id(part)]: new for part, new in event(*values).items()}
+
+        yield SimpleNamespace(begin=named(page.begin), answer=named(page.answer))
 
 
 def choose(page, name, *choices, summary="So it went."):
@@ -156,13 +147,10 @@ def test_names_and_texts_are_shown_as_text(tmp_path):
     assert (row["annotator"], row["summary"]) == (name, "A \ufffd letter.")
 
 
-@pytest.mark.parametrize(
-    ("stories", "problem"),
-    [([], "at least one story"), ([STORIES[0], STORIES[1], STORIES[0]], "each an id of its own")],
-)
-def test_stories_that_can_not_be_annotated(tmp_path, stories, problem):
-    with pytest.raises(ValueError, match=problem):
-        collecting(tmp_path / "choices.jsonl", stories).__enter__()
+def test_stories_that_can_not_be_annotated(tmp_path):
+    for stories, problem in (([], "at least one story"), (STORIES * 2, "each an id of its own")):
+        with pytest.raises(ValueError, match=problem):
+            collecting(tmp_path / "choices.jsonl", stories).__enter__()
 
 
 def test_files_of_answers_that_do_not_fit(tmp_path):
@@ -170,7 +158,7 @@ def test_files_of_answers_that_do_not_fit(tmp_path):
     path = tmp_path / "choices.jsonl"
 
     def load(*rows):
-        path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+        write_rows(path, rows)
         return load_story_salience(str(path), "train", cache_dir=str(tmp_path / "cache"))
 
     with pytest.raises(RowError, match="line 2, id 'a': is a second answer .* annotator 'Ada'"):
@@ -190,8 +178,7 @@ def test_an_annotator_of_the_command(tmp_path):
     """The events of a browser, until Ctrl-C; the file is complete at any time."""
     import httpx
 
-    story = {"id": "boat", "story": TEXTS["boat"]}
-    (tmp_path / "stories.jsonl").write_text(json.dumps(story) + "\n", "utf-8")
+    write_rows(tmp_path / "stories.jsonl", [{"id": "boat", "story": TEXTS["boat"]}])
     command = [COMMAND, "annotate", "stories.jsonl", "--out", "choices.jsonl", "--port", "0"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with started(*command, cwd=tmp_path, **pipes) as process:

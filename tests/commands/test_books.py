@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from narrative_twins import BookSalience, StoryEncoder, score_book, writing
+from narrative_twins import BookSalience, StoryEncoder, score_book
 from narrative_twins.books.result import read_book_salience
 
 from support.command import run
@@ -89,58 +89,6 @@ def test_what_is_left_out_is_explained_and_counted(book, tmp_path):
     assert "Left out: notes (1)." in shown.out and "34% of the text is left out" in shown.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--level", "page"], "'page' is not one of 'chapter', 'scene', 'sentence'"),
-        (["-o", "out.csv"], "does not apply to a book; choose from text"),
-        (["-f", "html", "--top", "2"], "--top with a book needs --format text"),
-        (["--resume"], "--resume needs"),
-    ],
-    ids=str,
-)
-def test_what_does_not_apply_to_a_book_is_refused(book, tale, arguments, message):
-    done = book(tale, *arguments)
-    assert done.code == 2 and message in done.err and done.err.count("\n") == 1
-
-
-@pytest.mark.parametrize("rows", [1, 2, 4])
-def test_an_interrupted_run_is_continued_with_the_same_book_and_options_only(
-    book, tale, tmp_path, monkeypatch, rows
-):
-    whole, out = tmp_path / "whole.jsonl", tmp_path / "scores.jsonl"
-    assert book(tale, "-o", whole).code == 0
-    append, written = writing.append, []
-
-    def interrupt(file, data):
-        if len(written) == rows:
-            raise KeyboardInterrupt
-        written.append(data)
-        append(file, data)
-
-    monkeypatch.setattr(writing, "append", interrupt)
-    done = book(tale, "-o", out)
-    assert done.code == 130 and "continue with --resume" in done.err and not out.exists()
-    monkeypatch.undo()
-    for *options, change in (
-        ["--level", "chapter", "levels"],
-        ["--exact", "approximate"],
-        ["--similarity", "dot", "similarity"],
-    ):
-        done = book(tale, *options, "-o", out, "--resume")
-        assert done.code == 2 and change in done.err
-    assert book(tale, "-o", out).code == 2, "without --resume"
-    text = tale.read_text()
-    tale.write_text(f"{text}It rained again.\n")
-    done = book(tale, "-o", out, "--resume")
-    assert done.code == 2 and "book" in done.err
-    tale.write_text(text)
-    assert book(tale, "-o", out, "--resume") == (0, "", "")
-    assert out.read_text() == whole.read_text() and not list(tmp_path.glob("*.part*"))
-    done = book(tale, "-o", out, "--resume")
-    assert done.code == 0 and "is complete" in done.err
-
-
 def test_sentences_are_scored_in_one_pass_unless_the_user_wants_exact_scores(book, tale):
     """The last of several flags counts."""
     for flags, approximate in (
@@ -186,27 +134,36 @@ def test_saved_scores_need_no_encoder(book, extract, tale, expected, tmp_path, m
     assert (tmp_path / "tale.svg").read_text().startswith("<?xml")
 
 
-def test_what_show_refuses_of_a_book(book, tale, tmp_path):
-    saved = tmp_path / "tale.json"
-    assert book(tale, "--level", "chapter", "--out", saved).code == 0
-    for options, code, message in (
-        (["--format", "csv"], 2, "--format csv does not apply to a book; choose from text"),
-        (["--operations", "deletion"], 2, "--operations does not apply to a book"),
-        (["--format", "html", "--top", "2"], 2, "--top with a book needs --format text or"),
-        ([saved], 2, "the scores of a book are shown by themselves; name one file"),
-        (["--format", "extract"], 1, "level 'sentence' was not scored"),
-    ):
-        done = run("show", saved, *options)
-        assert done.code == code and message in done.err
+REFUSED = [
+    ("book tale.txt --level page", 2, "'page' is not one of 'chapter', 'scene', 'sentence'"),
+    ("book tale.txt -o out.csv", 2, "does not apply to a book; choose from text"),
+    ("book tale.txt -f html --top 2", 2, "--top with a book needs --format text"),
+    ("book tale.txt --resume", 2, "--resume needs"),
+    ("show tale.json --format csv", 2, "--format csv does not apply to a book; choose from text"),
+    ("show tale.json --operations deletion", 2, "--operations does not apply to a book"),
+    ("show tale.json -f html --top 2", 2, "--top with a book needs --format text or"),
+    ("show tale.json tale.json", 2, "the scores of a book are shown by themselves; name one file"),
+    ("show tale.json -f extract", 1, "level 'sentence' was not scored"),
+    ("extract missing.txt", 1, "missing.txt: can't be read"),
+    ("extract tale.txt --share 200%", 2, "'200%' is not a share of the sentences"),
+    ("extract tale.txt --share 0.1 --words 9", 2, "use one"),
+    ("extract tale.txt -o out.epub", 2, ".epub is not the suffix of a format; use one of .txt, "),
+]
 
 
-def test_what_extract_refuses(extract, tale, tmp_path):
-    done = extract(tmp_path / "missing.txt")
-    assert done.code == 1 and "missing.txt: can't be read" in done.err
-    for arguments, message in (
-        (["--share", "200%"], "'200%' is not a share of the sentences"),
-        (["--share", "0.1", "--words", "9"], "use one"),
-        (["-o", "out.epub"], ".epub is not the suffix of a format; use one of .txt, .md"),
-    ):
-        done = extract(tale, *arguments)
-        assert done.code == 2 and message in done.err
+@pytest.fixture(scope="module")
+def shared(bert_folder, tmp_path_factory):
+    """A folder with a book, and with scores of its chapters."""
+    folder = tmp_path_factory.mktemp("books")
+    (folder / "tale.txt").write_text("Chapter 1\n\nNadia ran.\n\nChapter 2\n\nIt rained.\n")
+    command = ["book", "tale.txt", "--level", "chapter", "-o", "tale.json", "--model", bert_folder]
+    assert run(*command, cwd=folder).code == 0
+    return folder
+
+
+@pytest.mark.parametrize(("line", "code", "message"), REFUSED, ids=str)
+def test_what_is_refused(line, code, message, shared, bert_folder):
+    name, *arguments = line.split()
+    encoder = [] if name == "show" else ["--model", bert_folder]
+    done = run(name, *encoder, *arguments, cwd=shared)
+    assert done.code == code and message in done.err and done.err.count("\n") == 1

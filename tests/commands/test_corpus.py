@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from functools import partial
 
 import pyarrow.parquet
@@ -77,32 +76,24 @@ def test_files_of_all_kinds(corpus, tmp_path):
     assert ids == ["s0", "s1", "s2", None, "s0"]
 
 
-def test_stories_that_can_not_be_scored_are_rows_with_errors(corpus, tmp_path):
-    """And truncated ones are counted."""
+def test_what_can_not_be_scored_are_rows_with_errors(corpus, tmp_path):
+    """And truncated stories are counted."""
     long = json.dumps({"text": "The mill burned down and nobody knew. " * 200})
     lines = [long, '{"text": ', '{"text": ""}', '{"sentences": ["A b.", 3]}']
     (tmp_path / "in.jsonl").write_text("\n".join(lines))
-    for _ in range(2):  # also if they are not new
-        done = corpus("in.jsonl", "-o", "out")
-        assert done.code == 1 and "3 not scored, see the column `error`" in done.err
-        assert "1 truncated, see the column `truncated`" in done.err
-    rows = rows_of(tmp_path / "out")
-    assert [(row["error"] is None, row["truncated"]) for row in rows[:2]] == [
-        (True, True),
-        (False, None),
-    ]
-    ignored = corpus("in.jsonl", "-o", "out", "--on-truncation", "ignore")
-    assert "truncated" not in ignored.err
-
-
-def test_files_that_can_not_be_read_are_rows_with_errors(corpus, tmp_path):
-    write_rows(tmp_path / "a.jsonl", stories(2))
     (tmp_path / "b.parquet").write_bytes(b"PAR1 torn")
-    done = corpus("a.jsonl", "b.parquet", "c.jsonl", "-o", "out")
-    assert done.code == 1 and "4 stories in 1 shard" in done.err
+    command = partial(corpus, "in.jsonl", "b.parquet", "c.jsonl", "-o", "out")
+    for _ in range(2):  # also if they are not new
+        done = command()
+        assert done.code == 1 and "5 not scored, see the column `error`" in done.err
+        assert "1 truncated, see the column `truncated`" in done.err
+        assert "6 stories in 1 shard" in done.err
     assert "b.parquet: can't be read as parquet" in done.err and "c.jsonl: can't be" in done.err
-    errors = [row["error"] for row in rows_of(tmp_path / "out")]
-    assert errors[:2] == [None, None] and "can't be read as parquet" in errors[2]
+    rows = rows_of(tmp_path / "out")
+    assert [row["error"] is None for row in rows] == [True] + [False] * 5
+    assert [row["truncated"] for row in rows[:2]] == [True, None]
+    assert "can't be read as parquet" in rows[4]["error"]
+    assert "truncated" not in command("--on-truncation", "ignore").err
 
 
 def test_standard_input_and_jobs(corpus, tmp_path):
@@ -110,39 +101,9 @@ def test_standard_input_and_jobs(corpus, tmp_path):
     for job in ("2/2", "1/2"):
         options = ["--shard", job, "--shard-rows", 2, "--quiet", "-o", "out"]
         assert corpus("-", *options, input=text) == (0, "", "")
+    assert "'0/4' is not a job" in corpus("-", "--shard", "0/4", "-o", "out").err
     found = [(row["source"], row["id"]) for row in rows_of(tmp_path / "out")]
     assert found == [("standard input", f"s{n}") for n in range(4)]
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        (["in.jsonl", "--out", "-"], "name a folder with --out"),
-        (["in.jsonl", "--out", "in.jsonl"], "name a folder with --out"),
-        (["many", "--out", "many/scores"], "--out many/scores is in many, which is read"),
-        (["out/*.parquet", "--out", "out"], "out/*.parquet is read, and would be"),
-        (["in.jsonl", "--out", "out", "--shard", "0/4"], "'0/4' is not a job"),
-    ],
-)
-def test_options_that_are_refused(corpus, tmp_path, options, problem):
-    write_rows(tmp_path / "in.jsonl", stories(1))
-    write_rows(tmp_path / "many" / "in.jsonl", stories(1))
-    write_rows(tmp_path / "out" / "scores-00000.parquet", [])
-    done = corpus(*options)
-    assert done.code == 2 and problem in done.err
-
-
-def test_a_rerun_with_other_options_is_refused(corpus, tmp_path):
-    write_rows(tmp_path / "in.jsonl", stories(3))
-    assert corpus("in.jsonl", "-o", "out").code == 0
-    done = corpus("in.jsonl", "-o", "out", "--windows", "2")
-    assert done.code == 2 and 'windows "auto" (now 2)' in done.err
-    done = corpus("in.jsonl", "-o", "out", "--score-headings")
-    assert done.code == 2 and 'splitter null (now "split_sentences")' in done.err
-    (tmp_path / "elsewhere").mkdir()
-    shutil.move(tmp_path / "in.jsonl", tmp_path / "elsewhere")
-    done = corpus("elsewhere/in.jsonl", "-o", "out")
-    assert done.code == 2 and "name the files as before" in done.err
 
 
 def test_data_sets_on_the_hub_are_streamed(hub, corpus, tmp_path):

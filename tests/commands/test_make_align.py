@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from functools import partial
 
@@ -125,34 +124,6 @@ def test_rows_train_and_are_pushed_with_their_facts(align, hub, tmp_path):
     assert facts.language == "de" and str(tmp_path) not in card and "Omar" not in card
 
 
-def test_an_interrupted_run_is_resumed(align, bert_folder, tmp_path, monkeypatch):
-    """Not with other options, another encoder in a folder of the same name, or other works."""
-    report, out = align().out, tmp_path / "twins.jsonl"
-    complete, embed = out.read_bytes(), SentenceEmbedder.__call__
-
-    def stop(self, sentences):
-        if sentences[0].startswith("3."):
-            raise KeyboardInterrupt
-        return embed(self, sentences)
-
-    monkeypatch.setattr(SentenceEmbedder, "__call__", stop)
-    assert "continue with --resume" in align().err
-    monkeypatch.setattr(SentenceEmbedder, "__call__", embed)
-    other = tmp_path / "other" / os.path.basename(bert_folder)
-    shutil.copytree(bert_folder, other)
-    (weights,) = other.glob("*.safetensors")
-    weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
-    for options, setting in (
-        (("--max-similarity", "0.5"), '"other": 0.6} (now {"other": 0.5})'),
-        (("--encoder", other), "sentence encoder"),
-    ):
-        done = align("--resume", *options)
-        assert done.code == 2 and "started with" in done.err and setting in done.err
-    assert out.read_bytes() == complete
-    assert align("--resume") == (0, report, "") and out.read_bytes() == complete
-    assert align("--resume") == (0, report, ""), "without an interrupted run it starts"
-
-
 def test_invalid_works_are_reported_and_skipped(align, works, tmp_path):
     bad = {
         json.dumps(WORKS[0] | {"title": "T\ud800"}): "the title or a language has",
@@ -178,19 +149,9 @@ def test_filters(align, tmp_path):
         assert align("--max-similarity", limit, "--max-difference", 0).code == 0
         ids = [row["id"] for row in read_rows(tmp_path / "twins.jsonl")]
         assert ("translated" in ids) == kept
+    assert "not a list of similarities" in align("--max-similarity", "high").err
     assert parse_similarities("fr=0.7") == {**MAX_SIMILARITY, "fr": 0.7}
     assert parse_similarities("0.5, fr=0.7") == {OTHER_LANGUAGES: 0.5, "fr": 0.7}
-
-
-def test_invalid_calls(works):
-    for arguments, problem in (
-        (["works.jsonl", "--out", "-"], "ends in .jsonl"),
-        (["works.jsonl", "--out", "works.jsonl"], "would be overwritten"),
-        ([".", "--out", "a.jsonl"], "is in ., which is read"),
-        (["works.jsonl", "--max-similarity", "high"], "not a list of similarities"),
-    ):
-        done = run("make", "align", *arguments, cwd=works.parent)
-        assert done.code == 2 and problem in done.err
 
 
 def test_anonymized_twins(align, works, tmp_path):

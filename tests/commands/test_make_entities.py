@@ -9,7 +9,6 @@ import pytest
 
 from narrative_twins import extras
 from narrative_twins.data import load_story_twins
-from narrative_twins.making import entities as making
 
 from support.command import run
 from support.recognizers import save_pipeline
@@ -62,33 +61,11 @@ def test_names_of_twins_are_replaced(entities, tmp_path):
     assert "Vronsky" not in json.dumps(c)
 
 
-def test_an_interrupted_run_is_resumed(entities, tmp_path, monkeypatch):
-    entities()
-    complete, substitute = (tmp_path / "out.jsonl").read_bytes(), making.substitute
-
-    def stop(row, *arguments):
-        if row["id"] == "3":
-            raise KeyboardInterrupt
-        return substitute(row, *arguments)
-
-    monkeypatch.setattr(making, "substitute", stop)
-    done = entities()
-    assert done.code == 130 and "continue with --resume" in done.err
-    monkeypatch.setattr(making, "substitute", substitute)
-    assert "continue it with --resume" in entities().err
-    done = entities("--resume", "--same-names")
-    assert done.code == 2 and "was started with" in done.err
-    assert entities("--resume").err.endswith("replaced in 1 row\n")
-    assert (tmp_path / "out.jsonl").read_bytes() == complete
-
-
 def test_invalid_options_and_rows(entities, tmp_path, monkeypatch):
     for arguments, code, problem in (
         (["--pipeline", "none_such"], 1, "install it by python -m spacy download none_such"),
         (["--names", "xx_XX"], 1, "'xx_XX' is no locale of Faker"),
         (["--out", "none/out.jsonl"], 1, "does not exist"),
-        (["--out", "twins.jsonl"], 2, "would be overwritten"),
-        (["--out", "-"], 2, "ends in .jsonl"),
     ):
         done = entities(*arguments)
         assert done.code == code and problem in done.err

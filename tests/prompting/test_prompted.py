@@ -76,15 +76,6 @@ def test_choices_are_counted(style, score, key, tmp_path):
     assert [result.index for result in results] == [0, 1, 2] and results[1].story.id == "B"
 
 
-def test_prompt_contains_the_story_unchanged(tmp_path):
-    with serving(Model()) as model:
-        ask(model, tmp_path, STORIES[1:2], samples=1)
-    (body,) = model.bodies
-    lines = '1. He said "{{count}}".\n2. שלום\n3. 🦊 ran home.\n4. The end {was} near.'
-    assert lines in prompt_of(body)
-    assert range_asked(body) == (1, 4)
-
-
 @pytest.mark.parametrize(
     ("style", "score"), [("rate", "prompted_rating"), ("rate-loss", "prompted_rating_loss")]
 )
@@ -146,21 +137,6 @@ def test_windows_are_of_the_story_or_else_an_option(tmp_path):
     assert set(asked.values()) == {1} and len(asked) == 1 + 2 + 2 + 2
     assert results[0].scores["prompted_rating"] == results[2].scores["prompted_rating"]
     assert results[1].scores["prompted_choice"][:2] == results[2].scores["prompted_choice"][:2]
-
-
-def test_answers_belong_to_their_prompt(tmp_path):
-    """Answers to a prompt are not taken for answers to another one, and count again when it comes
-    back."""
-    (tmp_path / "choose.txt").write_text(
-        "{{story}}\nThe summary and the number of the sentence from {{first}} to {{last}}: summary"
-    )
-    with serving(Model()) as model:
-        runs = [
-            ask(model, tmp_path, STORIES[:1], samples=2, prompts=prompts)
-            for prompts in (None, tmp_path, None, tmp_path)
-        ]
-    assert len(model.bodies) == 4 and set(model.asked.values()) == {1}
-    assert runs[:2] == runs[2:]
 
 
 def test_results_work_as_those_of_score_stories(tmp_path):

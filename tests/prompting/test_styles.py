@@ -41,11 +41,6 @@ def test_choices(name, answer):
             read(name, text, (lo, hi))
 
 
-def test_votes():
-    answer = {**SUMMARY, "votes": [3, 3, 4]}
-    assert read("shares", json.dumps(answer), (4, 7)) == [3, 3, 4]
-
-
 @pytest.mark.parametrize(
     ("name", "answer", "problem"),
     [

@@ -3,16 +3,14 @@ default."""
 
 from __future__ import annotations
 
-from copy import deepcopy
 from itertools import islice
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers.processors import TemplateProcessing
 
-from narrative_twins import OPERATIONS, StoryEncoder, score_stories
+from narrative_twins import OPERATIONS, StoryEncoder
 from narrative_twins.encoder.tokenizer import Window
 from narrative_twins.salience.operations import SIMILARITIES, Shifting, resolve_operations
 from narrative_twins.salience.plans import one_pass_plans, one_pass_share
@@ -20,7 +18,7 @@ from narrative_twins.stories.story import Story
 
 from support.models import FAMILIES, encoder_of, small
 from support.oracle import Oracle
-from support.scoring import FixedScores, score_story
+from support.scoring import score_story
 from support.strategies import stories, window_sizes
 
 STORY = [
@@ -63,29 +61,6 @@ def test_one_pass_equals_the_oracle_by_any_similarity(similarity):
     for windows in (1, [2, 1, 2]):
         options = {"approximate": "one-pass", "similarity": similarity}
         assert_one_pass(score_story(STORY, encoder, windows=windows, **options), encoder)
-
-
-def test_windows_share_passes(monkeypatch):
-    encoder = StoryEncoder(*encoder_of("bert"), context_tokens=100)
-    lengths, states = [], encoder.passes.states
-
-    def recorded(rows):
-        lengths.extend(map(len, rows))
-        return states(rows)
-
-    monkeypatch.setattr(encoder.passes, "states", recorded)
-    score_story({"sentences": STORY, "windows": [2, 1, 2]}, encoder, approximate="one-pass")
-    assert len(lengths) == 1, "a story that fits takes one pass"
-    lengths.clear()
-    options = {"approximate": "one-pass", "windows": 50, "on_truncation": "ignore"}
-    result = score_story(STORY * 20, encoder, **options)
-    tokens = encoder.tokenize(result.sentences)
-    total = sum(map(len, tokens.later))
-    assert sum(lengths) < 1.5 * total and max(lengths) <= 100
-    for scores in result.scores.values():
-        assert len(scores) == 100 and np.isfinite(scores).all()
-    plans = list(one_pass_plans(resolve_operations(one_pass=True), tokens, result.windows))
-    assert result.cut_tokens == max(plan.cut_tokens for plan in plans) > total - 100
 
 
 @given(st.data(), st.integers(12, 200))
@@ -165,35 +140,6 @@ def test_a_plan_of_one_pass_has_the_tokens_of_its_texts(context):
     assert len(plan.variants) == 6 and pooled == sum(map(len, tokens.later)) + 2 * len(texts)
     if context == 512:
         assert plan.tokens == len(encoder.tokenizer.tokenizer(" ".join(STORY))["input_ids"])
-
-
-def test_a_long_story_and_a_tokenizer_without_special_tokens():
-    model, tokenizer = encoder_of("bert")
-    tokenizer = deepcopy(tokenizer)
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing("$A")
-    encoder = StoryEncoder(model, tokenizer, context_tokens=12)
-    options = {"approximate": "one-pass", "windows": 1, "on_truncation": "ignore"}
-    result = score_story(STORY, encoder, **options)
-    assert all(np.isfinite(scores).all() for scores in result.scores.values())
-    _, rest = encoder.tokenize(STORY).sentence_chunks(Window(0, 0, 5, 5), special=True)
-    assert rest == []
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"operations": FixedScores([0.0])}, "fixed has no one-pass form; .*, or score exactly"),
-        ({"max_shifts": 2}, "max_shifts=2 has no effect with approximate='one-pass'; leave"),
-        (
-            {"encoder": small("bert", pooling="first")},
-            "needs mean pooling; score exactly \\(approximate=None, in commands --exact\\)",
-        ),
-        ({"approximate": None, "max_shifts": 0}, "choose a whole number of at least 1"),
-    ],
-)
-def test_what_is_refused(options, problem):
-    with pytest.raises(ValueError, match=problem):
-        score_stories([STORY], **{"encoder": small(), "approximate": "one-pass"} | options)
 
 
 @given(st.integers(2, 9), st.integers(0, 3), st.integers(0, 3), st.integers(1, 9))

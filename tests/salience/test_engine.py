@@ -10,7 +10,6 @@ from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
-import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,14 +17,12 @@ from hypothesis import strategies as st
 from narrative_twins import (
     OPERATIONS,
     Operation,
-    Story,
     StoryEncoder,
     StoryError,
     StorySalience,
     score_stories,
     split_sentences,
 )
-from narrative_twins.salience import progress
 from narrative_twins.salience.operations import SIMILARITIES, resolve_operations
 from narrative_twins.salience.plans import exact_plans
 
@@ -100,23 +97,6 @@ def test_parity_with_oracle_by_any_similarity(similarity):
     assert (f"The similarity is {similarity}, not" in str(result.notes)) == (similarity != "cosine")
     assert_close(result.scores, by_oracle(encoder, result, similarity))
     assert StorySalience.from_dict(result.json()).json() == result.json()
-
-
-def test_the_time_of_exact_scoring_is_estimated_once(monkeypatch):
-    """By the speed after the first pass, from a second on; one pass by what it reads."""
-    times = iter([0.0, 0.5, 2.0, 3.0])
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    calls = []
-    watch = progress.Watch(False, lambda *seconds: calls.append(seconds))
-    bar = progress.Progress(watch, "stories", 100)
-    story = Story.parse({"sentences": ["Nadia ran."] * 5})
-    bar.compare(StoryEncoder(*encoder_of("bert")), resolve_operations(None), story)
-    for done in (10, 10.5, 12, 13):
-        bar.reach(done)
-    # The story and four sentences five times; and five shifted four times; 1 to 5; 5 and 1 + ... .
-    read = (5 + 5 * 4) + (5 + 5 * 4 * 5) + (1 + 2 + 3 + 4 + 5) + (5 + 5 * 1)
-    ((exact, one_pass),) = calls
-    assert exact == 100 and one_pass == pytest.approx(100 * 5 / read)
 
 
 def test_parity_with_oracle_on_the_part_of_a_story_that_fits():
@@ -241,28 +221,6 @@ def test_window_with_too_many_tokens_is_refused_before_it_is_encoded(encoder, mo
         refused = pytest.raises(StoryError, match=f"{limit:,} tokens for summarization")
         with refused if limit < plan.tokens else nullcontext():
             assert score_story(TALE, encoder, windows=1, operations=operations).scores
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"operations": []}, "no operation"),
-        ({"batch_size": 0}, "batch_size=0"),
-        ({"processes": 1.5}, "choose a whole number of at least 1"),
-        ({"on_error": "panic"}, "on_error='panic'"),
-        ({"similarity": "L2"}, "similarity='L2': choose 'cosine' or 'dot' or 'euclidean' or"),
-        ({"splitter": "pysbd"}, "splitter='pysbd': choose 'sentences' or 'lines'"),
-        ({"shifts": 1}, "unexpected keyword argument 'shifts'"),
-        ({"encoder": 5}, "an encoder is a StoryEncoder, a folder or a Hub id"),
-        ({"stories": TALE}, "put it in a list"),
-        ({"stories": pandas.DataFrame({"text": [TALE]})}, "not a list of stories; pass a column"),
-        ({"stories": None}, "expected a story or several stories, not NoneType"),
-    ],
-    ids=str,
-)
-def test_invalid_arguments_raise_at_once(encoder, options, problem):
-    with pytest.raises((TypeError, ValueError), match=problem):
-        score_stories(**{"stories": [TALE], "encoder": encoder} | options)
 
 
 def test_scores_of_an_operation_are_checked(encoder):

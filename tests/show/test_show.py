@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
+from dataclasses import replace
 from html import unescape
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
 from rich.console import Console
 
-from narrative_twins import Story, StorySalience
-from narrative_twins.app.pieces import shaded_text
+from narrative_twins import (
+    BookSalience,
+    Story,
+    StoryEncoder,
+    StorySalience,
+    score_book,
+    score_stories,
+)
+from narrative_twins.app.pieces import salience_curve, shaded_text
 from narrative_twins.commands.cli import main
+from narrative_twins.data.sources import corpus_rows
 from narrative_twins.plots.shades import PALE, PALE_DARK, STRONG, STRONG_DARK, hex_color, shades
-from narrative_twins.show.formats import FORMATS, register_format, write_results
+from narrative_twins.salience.result import shown_score
+from narrative_twins.show.formats import FORMATS, read_results, register_format, write_results
 from narrative_twins.show.pages import to_html
 from narrative_twins.show.terminal import BARS, MARK, marked, to_table
 
+from support.models import small
 from support.parsed import Parsed
 from support.results import NASTY, texts_of
 from support.results import result_of as random_result
+from support.rows import write_rows
+from support.tales import TALE
 
 
 def result_of(sentences, windows=1, cut_tokens=0, name=None):
@@ -95,7 +110,11 @@ def test_markup_is_escaped_and_pages_load_nothing():
     page = html_of(result)
     assert markup in page and "[bold red]rich[/]" in rendered(result)
     assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;" in page
-    html_of(random_result(NASTY, name="\ud83d")).encode("utf-8")
+    any_text = random_result(NASTY, name="\ud83d")
+    html_of(any_text).encode("utf-8")
+    notebook = any_text._repr_html_()
+    assert Parsed(notebook).tags.count("span") == len(NASTY) and "<script" not in notebook
+    notebook.encode("utf-8")
     assert "://" not in page and page.startswith("<!doctype html>") and 'charset="utf-8"' in page
     assert not {"script", "link", "img", "iframe"} & set(Parsed(page).tags)
 
@@ -215,3 +234,63 @@ def test_a_new_format_is_one_function(score, tmp_path, monkeypatch):
     monkeypatch.setattr("narrative_twins.show.formats.check_extra", missing)
     code, err = score("one", "-f", "counts", "-o", tmp_path / "b", model="/nowhere")
     assert code == 1 and "pip install 'narrative_twins[plot]'" in err
+
+
+# Decimals: the ones that hold in the dtype, which tables, pages and saved results name
+
+DECIMALS = {"float32": 3, "float64": 3, None: 3, "float16": 3, "bfloat16": 2}
+SENTENCES = ["Nadia ran.", "It rained.", "The mill burned down."]
+
+
+def decimals(text: str) -> list[int]:
+    """The decimals of each number with some in a text; of a page, of what can be read there."""
+    read = re.sub('<style.*?</style>|style="[^"]*"', "", text, flags=re.S)
+    return [len(digits) for digits in re.findall(r"(?<![\d.])\d\.(\d+)", read)]
+
+
+@pytest.fixture(scope="module")
+def book():
+    return score_book(TALE, small())
+
+
+@pytest.mark.parametrize("dtype", DECIMALS)
+def test_stories_and_books(book, dtype):
+    number, story = DECIMALS[dtype], replace(random_result(SENTENCES), dtype=dtype)
+    tale = replace(book, dtype=dtype)
+    for result, results in ((story, [story]), (tale, tale)):
+        pages = ["".join(write_results(results, form)) for form in ("text", "html")]
+        for text in (*pages, result._repr_html_()):
+            assert set(decimals(text)) == {number} and len(decimals(text)) >= 6
+        for text in pages:
+            assert (f"Computed in {dtype}" in " ".join(text.split())) is (dtype is not None)
+            assert ("in which only 2 decimals hold." in text) is (number == 2)
+    curve = salience_curve(story, "deletion").split("viewBox")[0]
+    assert set(decimals(curve)) == {number}
+    assert BookSalience.from_dict(json.loads(json.dumps(tale.json()))).dtype == dtype
+
+
+def test_results_have_the_dtype_and_results_saved_without_one_are_read(book, tmp_path):
+    (result,) = score_stories([SENTENCES], small())
+    assert result.dtype == result.json()["dtype"] == book.dtype == "float32"
+    old = result.json()
+    del old["dtype"]
+    saved = write_rows(tmp_path / "scores.jsonl", [result.json(), old])
+    assert list(read_results([saved])) == [result, replace(result, dtype=None, index=1)]
+    old_book = book.json()
+    del old_book["dtype"]
+    assert BookSalience.from_dict(old_book) == replace(book, dtype=None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_the_decimals_that_are_shown_hold(default, dtype):
+    """Of packaged stories: a number is that of float32, give or take one in its last place."""
+    stories = [row["story"] for row in corpus_rows("stories")["validation"]][:12]
+    encoder = StoryEncoder.from_pretrained(device="cpu", dtype=dtype)
+    pairs = zip(score_stories(stories, default), score_stories(stories, encoder), strict=True)
+    for exact, rounded in pairs:
+        assert (exact.dtype, rounded.dtype) == ("float32", dtype)
+        for name, scores in exact.scores.items():
+            shown = [float(shown_score(score, dtype)) for score in rounded.scores[name]]
+            # At most one in the last place, and the half that rounding takes.
+            assert np.abs(np.array(shown) - scores).max() <= 1.5 * 10 ** -DECIMALS[dtype]

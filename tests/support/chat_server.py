@@ -13,10 +13,11 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 from unittest import mock
+
+from support.server import JsonHandler, served
 
 _ssl_context = cache(ssl.create_default_context)
 
@@ -110,17 +111,11 @@ def prompt_of(body: dict[str, Any]) -> str:
     return message["content"]
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
+class Handler(JsonHandler):
     model: Model
 
-    def log_message(self, *arguments):
-        pass
-
     def do_POST(self) -> None:
-        model = self.model
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        model, body = self.model, json.loads(self.body())
         assert self.path == "/v1/chat/completions"
         asked = (prompt_of(body), body.get("seed"))
         with model.lock:
@@ -130,40 +125,20 @@ class Handler(BaseHTTPRequestHandler):
             model.keys.append(self.headers.get("Authorization"))
         time.sleep(model.slow)
         answer = model.answer(body, before)
-        status = answer if isinstance(answer, int) else 200
-        if status != 200:
-            answer = {"error": {"message": "a fault"}}
-        content = answer if isinstance(answer, str) else json.dumps(answer)
-        kind = "text/html" if isinstance(answer, str) else "application/json"
-        try:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content.encode())))
-            self.end_headers()
-            self.wfile.write(content.encode())
-        except OSError:
-            # The client was killed.
-            self.close_connection = True
-
-
-class Server(ThreadingHTTPServer):
-    request_queue_size = 64
-    daemon_threads = True
-
-    def handle_error(self, request, client_address):
-        """Ignore clients that were killed."""
+        if isinstance(answer, str):
+            return self.reply(answer.encode(), Content_Type="text/html")
+        if isinstance(answer, int):
+            return self.reply({"error": {"message": "a fault"}}, answer)
+        return self.reply(answer)
 
 
 @contextmanager
 def serving(model: Model):
     """Serve the model, whose `address` is set."""
-    server = Server(("127.0.0.1", 0), type("ModelHandler", (Handler,), {"model": model}))
-    model.address = f"http://127.0.0.1:{server.server_port}/v1"
-    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-    try:
-        # A client takes a tenth of a second to read certificates, which it does not need here.
-        with mock.patch("ssl.create_default_context", _ssl_context):
-            yield model
-    finally:
-        server.shutdown()
-        server.server_close()
+    # A client takes a tenth of a second to read certificates, which it does not need here.
+    with (
+        served(Handler, model=model) as address,
+        mock.patch("ssl.create_default_context", _ssl_context),
+    ):
+        model.address = f"{address}/v1"
+        yield model

@@ -8,9 +8,8 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from urllib.parse import unquote
 
 import datasets
@@ -19,6 +18,8 @@ import huggingface_hub.constants
 import huggingface_hub.hf_api
 import pytest
 import transformers.utils.hub
+
+from support.server import JsonHandler, served
 
 KINDS = {"models": "", "datasets": "datasets/", "spaces": "spaces/"}
 REPOSITORY = r"/api/(models|datasets|spaces)/([^/]+/[^/]+)"
@@ -77,41 +78,13 @@ def entry(path: str, content: bytes | None) -> dict[str, object]:
     return {"type": kind, "path": path, "size": len(content), "oid": oid(content or path.encode())}
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(JsonHandler):
     """Answers requests: each route is a pattern and the method that gets its groups."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
     hub: Hub
-
-    def log_message(self, *arguments):
-        pass
-
-    def reply(self, content: object, code: int = 200, **headers: str) -> None:
-        """Send bytes, or a value as JSON."""
-        is_json = not isinstance(content, bytes)
-        body = json.dumps(content).encode() if is_json else content
-        headers |= {"Content_Length": str(len(body))}
-        headers |= {"Content_Type": "application/json"} if is_json else {}
-        self.send_response(code)
-        for key, value in headers.items():
-            self.send_header(key.replace("_", "-"), value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
 
     def not_found(self, error: str, **headers: str) -> None:
         self.reply({"error": f"{error} not found"}, 404, X_Error_Code=error, **headers)
-
-    def body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        parts = []
-        while size := int(self.rfile.readline(), 16):
-            parts.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(parts)
 
     def handle_one(self) -> None:
         path, body = unquote(self.path.partition("?")[0]), self.body()
@@ -217,27 +190,27 @@ ROUTES: dict[str, Callable[..., None]] = {
 def hub(monkeypatch, tmp_path):
     """A local hub that this process uses, with an empty cache."""
     hub = Hub()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("HubHandler", (Handler,), {"hub": hub}))
-    hub.address = f"http://127.0.0.1:{server.server_port}"
-    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    with served(Handler, hub=hub) as hub.address:
+        _use(hub.address, monkeypatch, tmp_path)
+        yield hub
+
+
+def _use(address, monkeypatch, tmp_path):
     constants = {
-        "ENDPOINT": hub.address,
-        "HUGGINGFACE_CO_URL_TEMPLATE": hub.address + "/{repo_id}/resolve/{revision}/{filename}",
+        "ENDPOINT": address,
+        "HUGGINGFACE_CO_URL_TEMPLATE": address + "/{repo_id}/resolve/{revision}/{filename}",
         "HF_HUB_OFFLINE": False,
         "HF_HUB_DISABLE_XET": True,
         "HF_HUB_CACHE": str(tmp_path / "hub-cache"),
     }
-    config = {"HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": False, "HF_DATASETS_OFFLINE": False}
+    config = {"HF_ENDPOINT": address, "HF_HUB_OFFLINE": False, "HF_DATASETS_OFFLINE": False}
     config["HF_DATASETS_CACHE"] = tmp_path / "datasets-cache"
     for module, values in ((huggingface_hub.constants, constants), (datasets.config, config)):
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)
     # Also what it knows of the hubs of earlier tests.
     huggingface_hub.HfFileSystem.clear_instance_cache()
-    monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", hub.address)
+    monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", address)
     # transformers keeps a client of the first address.
     monkeypatch.setattr(transformers.utils.hub, "_hf_api", None, raising=False)
     monkeypatch.setenv("HF_TOKEN", "secret")
-    yield hub
-    server.shutdown()
-    server.server_close()

@@ -1,5 +1,4 @@
-"""Child processes of tests. Each ends with the test that started it, with all its descendants, which
-are found by a variable in their environment."""
+"""Child processes of tests. Each ends with the test that started it, with all its descendants."""
 
 from __future__ import annotations
 
@@ -27,29 +26,20 @@ wait so long."""
 COMMAND = str(Path(sys.executable).with_name("narrative-twins"))
 """The installed command."""
 
-_MARK = "NARRATIVE_TWINS_TEST_PROCESS"
-_numbers = itertools.count()
-
 
 @contextmanager
-def started(
-    *command: object, env: dict[str, str] | None = None, **options: Any
-) -> Iterator[subprocess.Popen[str]]:
+def started(*command: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """Start a command with options of `Popen`; at the end of the block it is killed with its
     descendants."""
-    mark = f"{os.getpid()}-{next(_numbers)}."
-    environment = {**(os.environ if env is None else env), _MARK: mark}
-    process = subprocess.Popen(
-        [str(part) for part in command], env=environment, text=True, **options
-    )
-    try:
-        with process:
-            try:
-                yield process
-            finally:
-                _kill_marked(mark)
-    finally:
-        _kill_marked(mark)
+    with subprocess.Popen([str(part) for part in command], text=True, **options) as process:
+        try:
+            yield process
+        finally:
+            with suppress(psutil.NoSuchProcess):
+                descendants = psutil.Process(process.pid).children(recursive=True)
+                for each in (*descendants, process):
+                    with suppress(psutil.NoSuchProcess):
+                        each.kill()
 
 
 def run_command(
@@ -139,21 +129,3 @@ def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str] | No
         if process is not None and process.poll() is not None:
             assert condition(), f"the process has ended with {process.returncode}"
         time.sleep(0.01)
-
-
-def _kill_marked(mark: str) -> None:
-    """Kill all processes with a mark, until there are none."""
-    while processes := [process for process in psutil.process_iter() if _is_marked(process, mark)]:
-        for process in processes:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        # Not `wait_procs`, which would take the exit status from the `Popen` of a child.
-        time.sleep(0.01)
-
-
-def _is_marked(process: psutil.Process, mark: str) -> bool:
-    try:
-        is_alive = process.status() != psutil.STATUS_ZOMBIE
-        return is_alive and process.environ().get(_MARK) == mark
-    except (psutil.Error, OSError):
-        return False

@@ -1,27 +1,44 @@
-"""Two processes that train together match one process with the batches of both."""
+"""Two processes that train together match one process with the batches of both.
+
+This file, run with a folder as argument, starts the processes with the environment that torchrun
+gives them, as copies of one process, so that their imports are made once. They read `settings.pt`
+in the folder, and save their results as `results-RANK.pt`."""
 
 from __future__ import annotations
 
 import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer
+from torch.nn.parallel import DistributedDataParallel
 
 from narrative_twins.training.losses import NarrativeTwinsLoss
 
+from support.examples import run
 from support.models import trainable
+from support.processes import run_python
 from support.twins_batches import (
     FILMS,
     STORIES,
     TWINS,
     WINDOWS,
+    Seen,
     assert_same,
     features,
     text,
     texts,
     trained,
+    trainer_of,
 )
-from support.two_processes import run_two
 
 SHORT = texts(text("Nadia ran.", "Rain.", at="01"), text("She ran.", "It rained.", at="01"))
 LOSSES = [
@@ -44,6 +61,61 @@ RUNS = [
         OPTIONS | {"num_train_epochs": 2, "save_steps": 5, "window_batch_size": 1},
     ),
 ]
+
+
+def loss_of_share(model: str, batches: list[Any], settings: dict[str, Any]) -> Any:
+    """Loss and gradients of this process's share of a batch."""
+    encoder = SentenceTransformer(model, device="cpu").double().eval()
+    loss = NarrativeTwinsLoss(encoder, gather_across_devices=True, **settings)
+    # As in the trainer, because not all parameters of a model are used.
+    loss.model = DistributedDataParallel(encoder, find_unused_parameters=True)
+    # Twice, because processes that are out of sync fail in the second step.
+    return [trained(loss([dict(batches[dist.get_rank()])]), encoder) for _ in range(2)][1]
+
+
+def run_and_resume(model: str, rows: Any, options: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The batches of a run in this process, those of the same run resumed after `save_steps`, and
+    the weights at the end."""
+    batches = []
+    for checkpoint in (None, f"{folder}/checkpoint-{options['save_steps']}"):
+        data: Any = {name: Dataset.from_list(each) for name, each in rows.items()}
+        if "stream" in rows:
+            # More shards than processes, of different sizes.
+            data = data["stream"].to_iterable_dataset(num_shards=3).shuffle(seed=1, buffer_size=3)
+        encoder = SentenceTransformer(model, device="cpu")
+        loss = Seen(encoder, gather_across_devices=True, mini_batch_size=3)
+        trainer = trainer_of(folder, data, encoder, loss=loss, **options)
+        trainer.train(checkpoint)
+        batches.append(loss.batches)
+    return {"batches": batches, "weights": trainer.model.state_dict()}
+
+
+def work(rank: int, folder: Path, port: int) -> None:
+    """What one process does."""
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
+    place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in place.items()})
+    model, losses, runs, script = torch.load(folder / "settings.pt")
+    dist.init_process_group("gloo")
+    results = {
+        "losses": [loss_of_share(model, *case) for case in losses],
+        "runs": [
+            run_and_resume(model, *case, folder / f"run-{at}") for at, case in enumerate(runs)
+        ],
+        "printed": run(*script),
+    }
+    torch.save(results, folder / f"results-{rank}.pt")
+    # Otherwise the threads of the group may abort the process when it ends.
+    dist.destroy_process_group()
+
+
+def run_two(folder: Path, *settings: Any) -> list[dict[str, Any]]:
+    """Run this file in two processes on this CPU; returns the results of each."""
+    torch.save(settings, folder / "settings.pt")
+    environment = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment |= {"GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": ""}
+    run_python(__file__, folder, env={**os.environ, **environment})
+    return [torch.load(folder / f"results-{rank}.pt") for rank in (0, 1)]
 
 
 def share(batch: dict[str, torch.Tensor], rows: range) -> dict[str, torch.Tensor]:
@@ -81,14 +153,25 @@ def test_two_processes_train_as_one(tmp_path, bert_folder):
             assert_same(measured, alone, 1e-5)
     # Runs, and the same runs resumed: equally many batches, other rows, and the same weights.
     for (_, options), *runs in zip(RUNS, *(results["runs"] for results in both), strict=True):
-        for (whole, resumed), skipped in ((run["batches"], options["save_steps"]) for run in runs):
+        for (whole, resumed), skipped in (
+            (each["batches"], options["save_steps"]) for each in runs
+        ):
             assert len(whole) > skipped and resumed == whole[skipped:]
-        first, second = (run["batches"][0] for run in runs)
+        first, second = (each["batches"][0] for each in runs)
         assert all(a != b for a, b in zip(first, second, strict=True))
-        weights, others = (run["weights"] for run in runs)
+        weights, others = (each["weights"] for each in runs)
         assert all(torch.equal(weights[name], others[name]) for name in weights)
         assert any(not torch.equal(weights[name], start[name]) for name in weights)
     # A script prints once, for both: each has half of the rows.
     first, second = (results["printed"] for results in both)
     assert "on 2 processes (cpu)" in first and "2.00 epochs" in first and not second
     assert "eval_loss" in json.loads((tmp_path / "script" / "eval_results.json").read_text())
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    # The copies are made before torch starts threads.
+    arguments = (Path(sys.argv[1]), port)
+    torch.multiprocessing.start_processes(work, arguments, nprocs=2, start_method="fork")

@@ -2,20 +2,18 @@
 starts, treats the modules of this package as Windows does. Libraries, which choose by
 `sys.platform`, are left alone, so what counts is the module that calls.
 
-- fcntl, resource, pwd, grp, termios and other modules of POSIX can't be imported.
-- Files without an encoding are an error, of libraries cp1252: a test of preferred encodings by the
-  environment would need a locale that few machines have. Standard streams have cp1252.
+- Files that are opened as text without an encoding are an error. Standard streams have cp1252.
 - Files that this process has open or mapped can't be replaced or deleted, see `_is_open`.
 - Files and folders with names that Windows does not have can't be created.
 - Processes are spawned, and the signal of Ctrl-Break exists (it is SIGUSR1).
 
-Attributes that `os` and `signal` lack on Windows are found by mypy instead, see `make lint`.
+Modules, and attributes of `os` and `signal`, that Windows lacks are found by mypy instead, see
+`make lint`.
 """
 
 import builtins
 import errno
 import io
-import locale
 import os
 import re
 import signal
@@ -23,8 +21,6 @@ import sys
 import warnings
 
 PACKAGE = "narrative_twins"
-POSIX = {"fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog", "posix"}
-PREFERRED = "cp1252"
 _LIBRARIES_OF_FILES = {"pathlib", "shutil", "contextlib", __name__}
 _RESERVED = re.compile(r"(con|prn|aux|nul|(com|lpt)\d)([. ].*)?", re.IGNORECASE)
 
@@ -41,12 +37,6 @@ def _package_calls():
     return frame is not None and _is_of_package(frame.f_globals.get("__name__"))
 
 
-def _import(name, globals=None, locals=None, fromlist=(), level=0):
-    if name in POSIX and not level and _is_of_package((globals or {}).get("__name__")):
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    return _real_import(name, globals, locals, fromlist, level)
-
-
 def _check_name(path):
     for part in os.fspath(path).split("/"):
         if part not in (".", "..") and (
@@ -56,13 +46,11 @@ def _check_name(path):
 
 
 def _open(file, mode="r", buffering=-1, encoding=None, *args, **options):
-    is_of_package = _package_calls()
-    if encoding in (None, "locale") and "b" not in mode:
-        if is_of_package:
+    if _package_calls():
+        if encoding in (None, "locale") and "b" not in mode:
             raise EncodingWarning(f"{file} is opened without an encoding")
-        encoding = PREFERRED
-    if is_of_package and set(mode) & set("wax") and isinstance(file, (str, os.PathLike)):
-        _check_name(file)
+        if set(mode) & set("wax") and isinstance(file, (str, os.PathLike)):
+            _check_name(file)
     return _real_open(file, mode, buffering, encoding, *args, **options)
 
 
@@ -95,13 +83,11 @@ def _mkdir(path, *args, **options):
     return _real_mkdir(path, *args, **options)
 
 
-_real_import, _real_open, _real_mkdir = builtins.__import__, builtins.open, os.mkdir
-builtins.__import__ = _import
+_real_open, _real_mkdir = builtins.open, os.mkdir
 builtins.open = io.open = _open
 os.mkdir = _mkdir
 os.replace, os.rename = _refusing(os.replace, 2), _refusing(os.rename, 2)
 os.unlink = os.remove = _refusing(os.unlink, 1)
-locale.getpreferredencoding = lambda do_setlocale=True: PREFERRED
 warnings.filterwarnings("ignore", category=EncodingWarning)
 # Of what does not go through `open`, such as `subprocess` and `io.TextIOWrapper`.
 warnings.filterwarnings("error", category=EncodingWarning, module=rf"{PACKAGE}(\.|$)")
