@@ -3,11 +3,13 @@ what an uninterrupted run writes. With other options, encoders or inputs it is n
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ from narrative_twins.data.sources import corpus_rows
 from support.chat_server import Model, serving
 from support.command import run
 from support.models import SENTENCES
-from support.processes import killed_at
+from support.processes import run_in_copy
 from support.recognizers import save_pipeline
 from support.rows import write_rows
 
@@ -73,6 +75,34 @@ def written(folder: Path) -> dict[str, bytes]:
         for path in files
         if path.suffix in (".jsonl", ".parquet", ".md", ".yaml")
     }
+
+
+def killed_at(step: int, torn: bool, work: Callable[[], object]) -> bool:
+    """Run a function in a copy of this process that ends at a step of writing, as by SIGKILL: at
+    the appending of bytes or the renaming of a file, before the step or, if `torn`, with half of
+    the bytes or after the renaming. Returns whether it did; else the function has ended first."""
+    steps = count()
+
+    def append(file: Any, data: bytes, real: Any = writing.append) -> None:
+        is_last = next(steps) == step
+        real(file, data[: len(data) // 2 * torn] if is_last else data)
+        if is_last:
+            os._exit(9)
+
+    def replace(*names: Any, real: Any = os.replace) -> None:
+        is_last = next(steps) == step
+        if torn or not is_last:
+            real(*names)
+        if is_last:
+            os._exit(9)
+
+    def run() -> None:
+        writing.append, os.replace = append, replace  # in the copy only
+        work()
+
+    code = run_in_copy(run)
+    assert code in (0, 9), "the function failed"
+    return code == 9
 
 
 RESUMES = ("score", "book", "make align", "make entities")

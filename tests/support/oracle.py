@@ -48,7 +48,9 @@ class Oracle:
         """The vector of `window` in the text of `sentences`; `windows` has the window of each
         sentence. All tokens are pooled if `window` is None."""
         with torch.no_grad():
-            vector = _window(self.model, self.tokenizer, sentences, windows, window, self.pooling)
+            vector = window_vector(
+                self.model, self.tokenizer, sentences, windows, window, self.pooling
+            )
         assert vector is not None, "nothing to pool"
         return vector
 
@@ -170,88 +172,11 @@ MEASURES = {
 }
 
 
-def twins_loss(
-    model,
-    tokenizer,
-    texts,
-    pooling="mean",
-    temperature=0.05,
-    distractors=True,
-    in_story_negatives=True,
-    in_batch_negatives=True,
-    distractor_loss="joint",
-):
-    """The loss of a batch, written out pair by pair; every text is encoded on its own.
-
-    Args:
-        texts: for each row of the batch a dict of `story`, `twin` and perhaps `negative` and
-            `negative_twin`; each is a pair of the sentences and the window of each sentence, -1 for
-            none.
-    """
-    # Pairs of vectors, with story, row and window of each pair; and vectors that are only
-    # negatives, with their row.
-    pairs, distractor_pairs, negatives = [], [], []
-    for number, row in enumerate(texts):
-        count = max(row["story"][1]) + 1
-        vectors = {
-            side: [
-                _window(model, tokenizer, *text, window if count > 1 else None, pooling)
-                for window in range(count)
-            ]
-            for side, text in row.items()
-            if text is not None
-        }
-        for window in range(count):
-            pairs.append(
-                (vectors["story"][window], vectors["twin"][window], number, number, window)
-            )
-        if distractors and "negative" in vectors:
-            if "negative_twin" in vectors and count == 1:
-                name = f"distractor of {number}"
-                distractor_pairs.append(
-                    (vectors["negative"][0], vectors["negative_twin"][0], name, number, 0)
-                )
-            else:
-                negatives.extend(
-                    (vector, number) for vector in vectors["negative"] if vector is not None
-                )
-    options = temperature, in_story_negatives, in_batch_negatives
-    if distractor_loss == "joint":
-        return _info_nce(pairs + distractor_pairs, negatives, *options)
-    losses = [_info_nce(some, [], *options) for some in (pairs, distractor_pairs) if some]
-    return sum(losses) / len(losses)
-
-
-def _info_nce(pairs, negatives, temperature, in_story_negatives, in_batch_negatives):
-    pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
-    everything = [
-        (vector, story, row, window) for a, b, story, row, window in pairs for vector in (a, b)
-    ]
-    losses = []
-    for index, (query, story, row, window) in enumerate(everything):
-        # The two vectors of a pair are neighbors.
-        partner = index + 1 if index % 2 == 0 else index - 1
-        scores = [cosine(query, everything[partner][0]) / temperature]
-        for other, (key, its_story, its_row, its_window) in enumerate(everything):
-            if other in (index, partner):
-                continue
-            if not in_story_negatives and its_story == story and its_window != window:
-                continue
-            if not in_batch_negatives and its_row != row:
-                continue
-            scores.append(cosine(query, key) / temperature)
-        for key, its_row in negatives:
-            if in_batch_negatives or its_row == row:
-                scores.append(cosine(query, key) / temperature)
-        losses.append(torch.log(sum(torch.exp(score) for score in scores)) - scores[0])
-    return sum(losses) / len(losses)
-
-
 def cosine(a, b):
     return (a * b).sum() / ((a * a).sum().sqrt() * (b * b).sum().sqrt())
 
 
-def _window(model, tokenizer, sentences, windows, window, pooling):
+def window_vector(model, tokenizer, sentences, windows, window, pooling):
     """The vector of a window of a text, or of the complete text if `window` is None; None if there
     is no token."""
     ids, owners = tokens_of(tokenizer, sentences)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import multiprocessing
 import os
 import subprocess
@@ -16,8 +15,6 @@ from typing import Any
 
 import psutil
 import pytest
-
-from narrative_twins import writing
 
 LIMIT = 900
 """Seconds to wait for anything. No step takes nearly as long, even on a busy machine; only failures
@@ -80,34 +77,6 @@ def run_in_copy(work: Callable[[], object]) -> int:
         finally:
             os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def killed_at(step: int, torn: bool, work: Callable[[], object]) -> bool:
-    """Run a function in a copy of this process that ends at a step of writing, as by SIGKILL: at
-    the appending of bytes or the renaming of a file, before the step or, if `torn`, with half of
-    the bytes or after the renaming. Returns whether it did; else the function has ended first."""
-    steps = itertools.count()
-
-    def append(file: Any, data: bytes, real: Any = writing.append) -> None:
-        is_last = next(steps) == step
-        real(file, data[: len(data) // 2 * torn] if is_last else data)
-        if is_last:
-            os._exit(9)
-
-    def replace(*names: Any, real: Any = os.replace) -> None:
-        is_last = next(steps) == step
-        if torn or not is_last:
-            real(*names)
-        if is_last:
-            os._exit(9)
-
-    def run() -> None:
-        writing.append, os.replace = append, replace  # in the copy only
-        work()
-
-    code = run_in_copy(run)
-    assert code in (0, 9), "the function failed"
-    return code == 9
 
 
 @pytest.fixture
