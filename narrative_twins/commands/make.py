@@ -265,7 +265,6 @@ def make_entities(
     pipeline: str = "en_core_web_sm",
     names: str = "en_US",
     seed: int = 0,
-    same_names: bool = False,
     resume: bool = False,
     quiet: bool = False,
 ) -> int:
@@ -279,7 +278,6 @@ def make_entities(
         pipeline (NAME): spaCy pipeline.
         names (LOCALE): Locale of Faker.
         seed (N): Seed of the draw of names (default: 0).
-        same_names: Replace names in all texts of a row by the same names.
         resume: Continue an interrupted run.
         quiet: Show no progress and no estimate.
     """
@@ -288,8 +286,8 @@ def make_entities(
     from narrative_twins.making.entities import replace_entities
 
     with on_interrupt("continue with --resume"):
-        options: Any = {"names": names, "seed": seed, "same_names": same_names}
-        options |= {"resume": resume, "progress": shows_progress(quiet)}
+        options: Any = {"names": names, "seed": seed, "resume": resume}
+        options["progress"] = shows_progress(quiet)
         changed = replace_entities(rows, out, pipeline, **options)
     hint = "" if changed else "; is there a twin, and does the pipeline recognize entities?"
     tell(f"names are replaced in {plural(changed, 'row', 'rows')}{hint}")

@@ -93,14 +93,11 @@ class RowNames:
     Attributes:
         kinds: how often each name is recognized as each kind.
         first, last: first names and surnames of people.
-        same, genders: by coreference, other names with the first name that they are replaced as,
-            and genders of first names.
     """
 
     def __init__(self, documents: Iterable[Any]) -> None:
         self.kinds = defaultdict[str, Counter[str]](Counter)
         self.first, self.last = set[str](), set[str]()
-        self.same, self.genders = dict[str, str](), dict[str, str]()
         for document in documents:
             for entity in document.ents:
                 kind = KINDS.get(entity.label_)
@@ -110,17 +107,6 @@ class RowNames:
                     if kind == "Person":
                         self.first.update(words[:-1] or words)
                         self.last.update(words[-1:] if words[1:] else ())
-            for cluster in clusters_of(document):
-                self._join(cluster)
-
-    def _join(self, cluster: Sequence[str]) -> None:
-        names = {trimmed(text, True) for text in cluster} & self.kinds.keys()
-        if people := sorted(map(_words, names), key=len):
-            longest, aliases = people[-1], {words[0] for words in people if len(words) == 1}
-            self.same |= dict.fromkeys(aliases - {*longest, *self.last}, longest[0])
-            pronouns = {text.lower() for text in cluster} & {"she", "her", "he", "him"}
-            if pronouns:
-                self.genders[longest[0]] = "female" if pronouns & {"she", "her"} else "male"
 
     def kind_of(self, name: str) -> str:
         """What a name is recognized as most often; a word of a name is a person's."""
@@ -152,18 +138,8 @@ def _words(name: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(name) if not word[0].islower()]
 
 
-def clusters_of(document: Any) -> list[list[str]]:
-    """The mentions in each cluster of coreference of a spaCy document: span groups whose names
-    begin with `coref_clusters`, or `doc._.coref_clusters` as of the component `fastcoref`."""
-    groups = [spans for name, spans in document.spans.items() if name.startswith("coref_clusters")]
-    ranges = document._.coref_clusters if document.has_extension("coref_clusters") else None
-    return [[span.text for span in spans] for spans in groups] + [
-        [document.text[start:end] for start, end in cluster] for cluster in ranges or ()
-    ]
-
-
 def substitute(
-    row: Mapping[str, Any], seed: str, pipeline: Any, people: PeopleNames, same_names: bool = False
+    row: Mapping[str, Any], seed: str, pipeline: Any, people: PeopleNames
 ) -> dict[str, Any]:
     """Replace the names in the twins of a row, so that story and twin have no name in common.
 
@@ -178,10 +154,8 @@ def substitute(
     Args:
         row: in any shape that `load_story_twins` or `load_window_twins` reads, and checked.
         seed: seed of the draws, the same on every machine; should differ between rows.
-        pipeline: a spaCy pipeline that recognizes entities. If it finds coreference (see
-            `clusters_of`), `Bill` and `William` may be one person, and pronouns show the gender.
+        pipeline: a spaCy pipeline that recognizes entities.
         people: the names to draw from.
-        same_names: replace the names in all texts, each by the same new name.
     """
     changed, texts = dict(row), list[str]()
     for column in [column for column in TEXT_COLUMNS if row.get(column) is not None]:
@@ -197,10 +171,10 @@ def substitute(
     new: dict[Any, str] = {}
 
     def new_word(match: re.Match[str]) -> str:
-        word = names.same.get(match[0].casefold(), match[0].casefold())
+        word = match[0].casefold()
         if word not in new and word in names.first | names.last:
-            gender = names.genders.get(word) or people.gender_of(word)
-            part = "last_name" if word in names.last else f"first_name_{gender}".rstrip("_")
+            first_name = f"first_name_{people.gender_of(word)}".rstrip("_")
+            part = "last_name" if word in names.last else first_name
             new[word] = people.draw(part, taken)
         return new.get(word, match[0])
 
@@ -214,7 +188,7 @@ def substitute(
         written = _WORD.sub(new_word, name) if kind == "Person" else new[kind, name]
         return written if match[0] == name else written.upper()
 
-    for side in [TEXT_COLUMNS] if same_names else [TWIN_NAMES, NEGATIVE_TWIN_NAMES]:
+    for side in (TWIN_NAMES, NEGATIVE_TWIN_NAMES):
         new.clear()
         for column in [column for column in side if row.get(column) is not None]:
             changed[column] = _mapped(row[column], partial(pattern.sub, new_name))
@@ -237,7 +211,6 @@ def replace_entities(
     *,
     names: str = LOCALE,
     seed: int = 0,
-    same_names: bool = False,
     resume: bool = False,
     progress: bool = False,
 ) -> int:
@@ -249,7 +222,7 @@ def replace_entities(
         out: the JSON Lines file to write. Until it is complete, its rows are in `OUT.part`.
         pipeline: the folder or the name of a spaCy pipeline (OSError if it is not installed).
         names: a locale of Faker.
-        seed, same_names: see `substitute`.
+        seed: see `substitute`.
         resume: resume an interrupted run, of the same rows and settings (ResumeError).
         progress: show a progress bar.
     """
@@ -265,7 +238,7 @@ def replace_entities(
     total = sum(bool(check_texts(record.row, record.where)) for record in read_records(rows))
     settings = {
         "rows": f"{Path(rows).resolve().name} {digest_of_files(rows)}",
-        "names replaced in": "all texts of a row" if same_names else "the twins only",
+        "names replaced in": "the twins only",
         "spaCy pipeline": f"{public_name(pipeline)} {digest_of_files(recognizer.path)}",
         "names of people": f"{names} of Faker {metadata.version('faker')}",
         "seed": seed,
@@ -277,7 +250,7 @@ def replace_entities(
             # The default id depends on the file.
             row = {**record.row, "id": record.id}
             try:
-                new = substitute(row, f"{seed} {record.id}", recognizer, people, same_names)
+                new = substitute(row, f"{seed} {record.id}", recognizer, people)
             except ValueError as error:
                 raise RowError(record.where, str(error)) from None
             log.append(new)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache, partial
 
 import pytest
@@ -54,11 +53,8 @@ def test_names_of_twins_are_replaced(entities, tmp_path):
     assert before["id"] == after["id"]
     facts = (tmp_path / "out.facts.yaml").read_text("utf-8")
     assert "- names replaced in: the twins only" in facts and str(tmp_path) not in facts
-    assert entities("--same-names", "--names", "de_DE", "--seed", 1).code == 0
-    a, _, c = read_rows(tmp_path / "out.jsonl")
-    name = a["story"][0].removesuffix(" ran.")
-    assert name != "Anna" and a["twin"] == [f"{name} fled to Location A."]
-    assert "Vronsky" not in json.dumps(c)
+    assert entities("--names", "de_DE", "--seed", 1).code == 0
+    assert read_rows(tmp_path / "out.jsonl")[0]["twin"] != a["twin"]
 
 
 def test_invalid_options_and_rows(entities, tmp_path, monkeypatch):
