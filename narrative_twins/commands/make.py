@@ -237,9 +237,13 @@ def make_align(
 
     from transformers.utils import logging
 
-    from narrative_twins.making.alignment import SentenceEmbedder
     from narrative_twins.making.generated import FACTS
-    from narrative_twins.making.long_twins import MAX_SIMILARITY, Filters, make_long_twins
+    from narrative_twins.making.long_twins import (
+        MAX_SIMILARITY,
+        Filters,
+        SentenceEmbedder,
+        make_long_twins,
+    )
 
     limits = max_similarity or MAX_SIMILARITY
     filters = Filters(windows, min_sentences, max_difference, min_window, limits)

@@ -1,23 +1,38 @@
-"""Long narrative twins: stories in even windows, each with a twin whose windows follow from their
-alignment."""
+"""Long narrative twins: stories in even windows, each with a twin whose windows follow from an
+alignment of the two by dynamic time warping over the similarities of their sentences.
+
+Works are read from rows, or from `Tell me again!` (Hatzel and Biemann, 2024), which has summaries
+of works from Wikipedias in several languages: once unpacked, a JSON document per work,
+`summaries/12/1234.json` for Q1234. Read of it, after the authors' code
+(github.com/uhh-lt/story-emb, tell-me-again), are `wikidata_id`; `title`, a text or an object with
+`value`; `summaries` by language, with headings in lines that start with `#`;
+`en_translated_summaries` by language, objects with `text`; `anonymized`, some of the texts with
+names replaced; and `similarity`, a square matrix `similarities` over the languages in `indexes`,
+from 0 to 1, of the sentences of two summaries by all-MiniLM-L6-v2.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from random import Random
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from tqdm import tqdm
 
-from narrative_twins.baselines.graph import cosine_matrix
-from narrative_twins.data.rows import RowError, twin_windows, window_sizes
+from narrative_twins.baselines.scorers import cosine_matrix
+from narrative_twins.data.rows import RowError, check_list, check_story, twin_windows, window_sizes
+from narrative_twins.encoder.loading import default_encoder, fingerprint
+from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making.alignment import SentenceEmbedder, best_path
 from narrative_twins.making.generated import (
     Columns,
     public_name,
@@ -25,10 +40,9 @@ from narrative_twins.making.generated import (
     write_facts,
     write_rows,
 )
-from narrative_twins.making.works import Candidate, Work, read_works, work_files
-from narrative_twins.stories.reading import count_stories
-from narrative_twins.stories.story import even_windows
-from narrative_twins.writing import JsonlLog, digest_of_files
+from narrative_twins.stories.reading import count_stories, read_stories
+from narrative_twins.stories.story import check_unicode, even_windows
+from narrative_twins.writing import JsonlLog, digest, digest_of_files
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +53,214 @@ MAX_SIMILARITY = {"fr": 0.681, "de": 0.674, "it": 0.612, "es": 0.591, OTHER_LANG
 """By language, the similarity to the story above which a version counts as a translation. The
 authors of `Tell me again!` have these figures, in percent, as qualities of translations; a public
 script after the recipe of the paper on narrative twins uses them as limits, and 0.6."""
+
+STEPS = ((1, 1), (1, 0), (0, 1))
+"""Steps of a path, in sentences of story and twin; of equally good steps the first is used."""
+
+
+class Candidate(NamedTuple):
+    """Another version of a story, which may become the twin: its sentences, the language it was
+    translated from, and its similarity to the story, at most 1; both None if not known."""
+
+    sentences: list[str]
+    language: str | None = None
+    similarity: float | None = None
+
+
+class Work(NamedTuple):
+    """A work: the sentences of its story (empty if it has none), and other versions of it."""
+
+    id: str
+    title: str | None
+    story: list[str]
+    candidates: list[Candidate]
+
+
+def work_files(paths: Iterable[str]) -> list[str]:
+    """The paths, with each folder replaced by the JSON and JSON Lines files in it and its folders,
+    in the order of their names; if some are in a folder `summaries`, as in `Tell me again!`, only
+    these."""
+    files: list[str] = []
+    for path in map(Path, paths):
+        suffixes = (".json", ".jsonl", ".ndjson")
+        inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in suffixes)
+        summaries = [file for file in inside if "summaries" in file.relative_to(path).parts[:-1]]
+        files += map(str, summaries or inside or [path])
+    return files
+
+
+def read_works(
+    files: Iterable[str], anonymized: bool = False
+) -> Iterator[tuple[str, Work | RowError]]:
+    """Yield the work in each row of JSON Lines files and each document or item of JSON files, with
+    its name for messages; or an error that says what is wrong.
+
+    Args:
+        files: names of files; `-` is JSON Lines on standard input. Rows have a `story`, a list of
+            `twins`, and optionally an `id` (default: a digest of the story) and a `title`; a
+            version is a text or a list of sentences, and a twin may also be an object with `text`
+            or `sentences`, and optionally `language` and `similarity`. In documents of `Tell me
+            again!` the English summary is the story, and translations from other languages are
+            candidates; missing and null keys count as empty, and headings are left out.
+        anonymized: use the translations of `Tell me again!` with names replaced as twins; the story
+            keeps its names, so that story and twin have no names in common.
+    """
+    for name, content, problem in read_stories(files, column=""):
+        try:
+            if problem is not None:
+                raise RowError(name, problem)
+            is_row = "story" in content or not {"summaries", "en_translated_summaries"} & {*content}
+            work = _row(content) if is_row else _document(name, content, anonymized)
+            for text in (work.title, *(each.language for each in work.candidates)):
+                check_unicode(text or "", "the title or a language")
+            yield name, work
+        except RowError as error:
+            yield name, RowError(name, error.problem)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            needed = "'story' and 'twins', or 'summaries' and 'en_translated_summaries'"
+            yield name, RowError(name, f"is not a work ({reason}); a work has {needed}, see --help")
+
+
+def _row(row: Mapping[str, Any]) -> Work:
+    """The work of a row."""
+    story = list(check_story(row["story"], "story", "").sentences)
+    candidates = []
+    for number, twin in enumerate(check_list(row["twins"], "twins", "", "versions")):
+        sentences = list(check_story(twin, f"twins[{number}]", "").sentences)
+        facts = twin if isinstance(twin, Mapping) else {}
+        candidates.append(_candidate(sentences, facts.get("language"), facts.get("similarity")))
+    return Work(str(row.get("id") or digest(story)[:12]), row.get("title"), story, candidates)
+
+
+def _document(name: str, content: Mapping[str, Any], anonymized: bool) -> Work:
+    """The work of a document of `Tell me again!`."""
+    block, similarities = content.get("similarity") or {}, {}
+    if "en" in (languages := block.get("indexes") or []):
+        row = block["similarities"][languages.index("en")]
+        similarities = dict(zip(languages, row, strict=True))
+    key = "anonymized" if anonymized else "en_translated_summaries"
+    candidates = []
+    for language, version in (content.get(key) or {}).items():
+        text = version if anonymized else (version or {}).get("text")
+        # The English summary is not a translation, even with other names.
+        if language != "en" and (sentences := _summary(f"{key}.{language}", text)):
+            candidates.append(_candidate(sentences, language, similarities.get(language)))
+    title = content.get("title")
+    # The name of a file that holds one document is the id without its Q.
+    return Work(
+        str(content.get("wikidata_id") or f"Q{PurePath(name).stem}"),
+        title.get("value") if isinstance(title, Mapping) else title,
+        _summary("summaries", (content.get("summaries") or {}).get("en")),
+        candidates,
+    )
+
+
+def _summary(key: str, text: str | None) -> list[str]:
+    """The sentences of a summary without its headings; empty if it has no letters or digits."""
+    lines = (text or "").splitlines()
+    kept = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    return list(check_story(kept, key, "").sentences) if any(map(str.isalnum, kept)) else []
+
+
+def _candidate(sentences: list[str], language: str | None, similarity: float | None) -> Candidate:
+    """A version whose similarity is not known if it is NaN; rounding errors of half precision are
+    clipped."""
+    if similarity is None or similarity != similarity:
+        return Candidate(sentences, language)
+    if abs(similarity) > 1.001:
+        raise ValueError(f"the similarity {similarity} is above 1")
+    return Candidate(sentences, language, max(-1.0, min(1.0, float(similarity))))
+
+
+# Alignment
+
+
+class SentenceEmbedder:
+    """Embeds sentences as an array of shape (sentences, dimensions), float32.
+
+    Args:
+        name: folder or Hub id of an encoder (OSError if missing); None for the default encoder.
+        device: torch device; default an accelerator if there is one.
+        pooling: `"checkpoint"` for the pooling that the checkpoint is saved with, mean pooling if
+            there is none; `"pooler"` for the `pooler_output` of the model, as SimCSE was trained:
+            the first token after a dense layer with tanh, whose weights must be in the checkpoint
+            (OSError if they are not).
+    """
+
+    def __init__(
+        self,
+        name: str | Path | None = None,
+        device: str | None = None,
+        pooling: Literal["checkpoint", "pooler"] = "checkpoint",
+    ) -> None:
+        self.name, self.pooling = str(name or default_encoder()), pooling
+        self._encoder = StoryEncoder.from_pretrained(name, device=device, dtype="float32")
+        if pooling == "pooler":
+            model, trained = self._encoder.model, self._encoder.model.checkpoint_settings.pooling
+            untrained = any(key.startswith("pooler.") for key in model.untrained)
+            problem = ""
+            if trained is not None:
+                problem = f"it was trained with {trained} pooling, not with its pooler; use that"
+            elif untrained or getattr(model, "pooler", None) is None:
+                problem = "it has no weights of a pooler; use one such as SimCSE, or other pooling"
+            if problem:
+                raise OSError(f"encoder {self.name!r}: {problem}")
+            self._encoder.pooling = "first"
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Distinguishes encoders of the same name, see `encoder.loading.fingerprint`."""
+        return fingerprint(self.name, self._encoder.model.config)
+
+    def __call__(self, sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
+        vectors = self._encoder.encode(list(sentences))
+        if self.pooling == "checkpoint":
+            return vectors
+        # The pooler takes token states, and uses the first.
+        states = torch.from_numpy(vectors).to(self._encoder.device).unsqueeze(1)
+        with torch.inference_mode():
+            pooled: NDArray[np.float32] = self._encoder.model.pooler(states).cpu().numpy()
+        return pooled
+
+
+def best_path(similarities: NDArray[np.floating[Any]]) -> list[tuple[int, int]]:
+    """The monotone path with the largest sum through a matrix of shape (n, m), by dynamic time
+    warping in O(n·m).
+
+    A path goes from cell (0, 0) to cell (n − 1, m − 1) by the steps of `STEPS`; its sum includes
+    both ends. Ties are broken from the end, in the order of `STEPS`. Since most similarities are
+    above 0, a diagonal step usually adds less than two single steps, and is rare.
+
+    Returns:
+        The cells of the path in order: i is the index of a sentence of the story, j of the twin.
+
+    Raises:
+        ValueError: the matrix is empty, or has a cell that is not a finite number.
+    """
+    cells = np.asarray(similarities, np.float64)
+    if cells.ndim != 2 or not cells.size or not np.isfinite(cells).all():
+        raise ValueError(
+            f"similarities of shape {cells.shape}: a non-empty matrix of finite numbers is needed"
+        )
+    n, m = cells.shape
+    # The total of cell (i, j) is at [i + 1][j + 1]; cells outside of the matrix are -inf, so that
+    # no path uses them, but for the one before all paths.
+    totals = [[-math.inf] * (m + 1) for _ in range(n + 1)]
+    totals[0][0] = 0
+    for i, row in enumerate(cells.tolist()):
+        for j, cell in enumerate(row):
+            totals[i + 1][j + 1] = cell + max(totals[i][j], totals[i][j + 1], totals[i + 1][j])
+    i, j = n - 1, m - 1
+    path = [(i, j)]
+    while (i, j) != (0, 0):
+        # `max` returns the first of equal predecessors.
+        i, j = max(((i - di, j - dj) for di, dj in STEPS), key=lambda c: totals[c[0] + 1][c[1] + 1])
+        path.append((i, j))
+    return path[::-1]
+
+
+# Rows
 
 
 @dataclass(frozen=True)

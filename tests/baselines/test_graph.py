@@ -15,11 +15,11 @@ from narrative_twins.baselines import (
     LexRank,
     TextRank,
     baseline_scores,
-    graph,
     lexrank_scores,
+    scorers,
     textrank_scores,
 )
-from narrative_twins.baselines.graph import cosine_matrix
+from narrative_twins.baselines.scorers import cosine_matrix
 
 from support.text_encoders import FakeSentenceEncoder
 
@@ -140,7 +140,7 @@ def test_baselines_score_the_cosines_of_sentences():
 def test_a_story_that_is_too_long_is_reported_after_the_stories_before_it():
     encoder = FakeSentenceEncoder()
     results = baseline_scores([["A."] * 3, ["A."] * 4], ["textrank", "lexrank"], encoder=encoder)
-    with patch.object(graph, "MAX_SENTENCES", 3):
+    with patch.object(scorers, "MAX_SENTENCES", 3):
         assert len(next(results).sentences) == 3
         with pytest.raises(
             StoryError, match="story 2: the story has 4 sentences, and textrank compares at most 3"

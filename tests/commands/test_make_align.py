@@ -10,13 +10,17 @@ import pytest
 from datasets import disable_progress_bars
 
 from narrative_twins import TwinsCollator, push_dataset
-from narrative_twins.baselines.graph import cosine_matrix
+from narrative_twins.baselines.scorers import cosine_matrix
 from narrative_twins.commands.make import parse_similarities
 from narrative_twins.data import load_window_twins
 from narrative_twins.data.rows import check_twins_row, twin_windows
 from narrative_twins.hub.facts import DatasetFacts, read_facts
-from narrative_twins.making.alignment import SentenceEmbedder, best_path
-from narrative_twins.making.long_twins import MAX_SIMILARITY, OTHER_LANGUAGES
+from narrative_twins.making.long_twins import (
+    MAX_SIMILARITY,
+    OTHER_LANGUAGES,
+    SentenceEmbedder,
+    best_path,
+)
 
 from support.command import run
 from support.models import SENTENCES, small

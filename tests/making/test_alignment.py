@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM
 
 from narrative_twins.data.rows import twin_windows
-from narrative_twins.making.alignment import STEPS, SentenceEmbedder, best_path
+from narrative_twins.making.long_twins import STEPS, SentenceEmbedder, best_path
 from narrative_twins.stories.story import even_windows
 
 from support.hostile_checkpoints import weights

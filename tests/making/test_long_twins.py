@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins.data import check_twins_row
-from narrative_twins.making.long_twins import Filters, long_twin
-from narrative_twins.making.works import Candidate, Work
+from narrative_twins.making.long_twins import Candidate, Filters, Work, long_twin
 
 EVENTS = 40
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from narrative_twins.data import RowError
-from narrative_twins.making.works import Candidate, Work, read_works, work_files
+from narrative_twins.making.long_twins import Candidate, Work, read_works, work_files
 
 ROW = {"id": "a", "story": ["Omar ran."], "twins": []}
 
