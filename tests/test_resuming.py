@@ -171,7 +171,7 @@ DIFFERENCES = {
         (["--max-similarity", "0.5"], '"other": 0.6} (now {"other": 0.5})'),
         (["--encoder", OTHER], "sentence encoder"),
     ],
-    "make entities": [(["--same-names"], "was started with")],
+    "make entities": [(["--seed", "1"], "was started with")],
 }
 """What differs, an option or a line of the input, and what the message says of it."""
 
