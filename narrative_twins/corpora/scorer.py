@@ -172,5 +172,6 @@ class StoryScorer:
             rows[error.index or 0]["error"] = error.problem
 
         for result in score_stories(stories, self.encoder, replace(self.options, on_error=failed)):
-            rows[result.index] |= {name: result[name] for name in COLUMNS if name in result}
+            data = result.json()
+            rows[result.index] |= {name: data[name] for name in COLUMNS if name in data}
         return rows

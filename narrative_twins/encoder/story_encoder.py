@@ -317,7 +317,7 @@ class StoryEncoder:
                 start = 0
                 for row, (_, masks) in zip(rows[batch], texts[batch], strict=True):
                     for mask, vector_id in masks.items():
-                        tokens.append(start + np.flatnonzero(np.frombuffer(mask, bool)))
+                        tokens.append(start + np.frombuffer(mask, bool).nonzero()[0])
                         vector_ids.append(vector_id)
                     start += len(row)
                 weights += [len(each) if self.pooling == "mean" else 1 for each in tokens]

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -155,44 +156,76 @@ class StoryTokenizer:
 
     def tokenize(self, sentences: Sequence[str]) -> TokenizedStory:
         """Tokenize a story; raises StoryError if a sentence has no tokens."""
-        texts = self.texts(sentences)
-        first: list[Ids] = []
-        later: list[Ids] = []
-        exact = self._splits_at_spaces
-        for lo, hi in _runs(texts):
-            # The first sentence of a run is also the last one of the run before it.
-            at_start, after, is_exact = self._run(texts[lo:hi])
-            first += at_start[len(first) - lo :]
-            later += after[len(later) - lo :]
-            exact = exact and is_exact
-        for i, text in enumerate(texts):
-            if not len(first[i]):
-                raise StoryError(
-                    f"sentence {i} ({text[:40]!r}) has no tokens for this encoder; remove it"
-                )
-        return TokenizedStory(self, texts, first, later, exact)
+        (story,) = self.tokenize_all([sentences])
+        if isinstance(story, StoryError):
+            raise story
+        return story
 
-    def _run(self, texts: Sequence[str]) -> tuple[list[Ids], list[Ids], bool]:
-        """Token ids of neighboring sentences, each at the start of a text and after the anchor; and
-        whether ids can be concatenated in any order."""
-        if len(texts) == 1 and len(texts[0]) > PIECE:
-            return [self.ids_in_pieces(texts[0])], [self.ids_in_pieces(texts[0], True)], True
-        n = len(texts)
-        # In one call: all sentences forwards and backwards, and each one at the start of a text and
-        # after the anchor.
-        anchored = [f"{_ANCHOR} {text}" for text in texts]
-        rows = self.ids([_ANCHOR, " ".join(texts), " ".join(reversed(texts)), *texts, *anchored])
-        anchor, forwards, backwards = rows[:3]
-        first, later = rows[3 : 3 + n], [row[len(anchor) :] for row in rows[3 + n :]]
-        # Concatenating ids is exact for any order if no token of the vocabulary extends across a
-        # space, and no sentence changes the tokens of a neighbor: that would show in the texts with
-        # all sentences forwards and backwards.
-        is_exact = (
-            all(np.array_equal(row[: len(anchor)], anchor) for row in rows[3 + n :])
-            and np.array_equal(np.concatenate([first[0], *later[1:]]), forwards)
-            and np.array_equal(np.concatenate([first[-1], *later[-2::-1]]), backwards)
+    def tokenize_all(
+        self, stories: Sequence[Sequence[str]]
+    ) -> Iterator[TokenizedStory | StoryError]:
+        """Tokenize stories lazily, in one call of the tokenizer if they are short. A story in which
+        a sentence has no tokens is a StoryError."""
+        prepared = [self.texts(sentences) for sentences in stories]
+        spans = [list(_runs(texts)) for texts in prepared]
+        runs = [
+            texts[lo:hi] for texts, each in zip(prepared, spans, strict=True) for lo, hi in each
+        ]
+        are_short = sum(len(text) for run in runs for text in run) <= PIECE
+        groups = [runs] if are_short else [[run] for run in runs]
+        tokenized = chain.from_iterable(map(self._run_ids, groups))
+        for texts, each in zip(prepared, spans, strict=True):
+            first: list[Ids] = []
+            later: list[Ids] = []
+            exact = self._splits_at_spaces
+            for lo, _ in each:
+                # The first sentence of a run is also the last one of the run before it.
+                at_start, after, is_exact = next(tokenized)
+                first += at_start[len(first) - lo :]
+                later += after[len(later) - lo :]
+                exact = exact and is_exact
+            empty = [i for i, ids in enumerate(first) if not len(ids)]
+            if empty:
+                sentence = f"sentence {empty[0]} ({texts[empty[0]][:40]!r})"
+                yield StoryError(f"{sentence} has no tokens for this encoder; remove it")
+            else:
+                yield TokenizedStory(self, texts, first, later, exact)
+
+    def _run_ids(self, runs: list[list[str]]) -> Iterator[tuple[list[Ids], list[Ids], bool]]:
+        """For each run of neighboring sentences: the ids of each sentence at the start of a text
+        and after another sentence; and whether ids can be concatenated in any order."""
+        if runs and len(text := runs[0][0]) > PIECE:
+            yield [self.ids_in_pieces(text)], [self.ids_in_pieces(text, later=True)], True
+            return
+        plain = self._ids_of_lists([[*run, " ".join(run), " ".join(run[::-1])] for run in runs])
+        # With most tokenizers, sentences have the same ids at the start of a text and later.
+        alike = [_are_exact(rows[:-2], rows[:-2], *rows[-2:]) for rows in plain]
+        differ = [run for run, is_alike in zip(runs, alike, strict=True) if not is_alike]
+        anchored = self._ids_of_lists(
+            [[_ANCHOR, *(f"{_ANCHOR} {text}" for text in run)] for run in differ]
         )
-        return first, later, is_exact
+        for (*first, forwards, backwards), is_alike in zip(plain, alike, strict=True):
+            if is_alike:
+                yield first, first, True
+                continue
+            anchor, *rows = anchored.pop(0)
+            later = [row[len(anchor) :] for row in rows]
+            is_exact = all(np.array_equal(row[: len(anchor)], anchor) for row in rows)
+            yield first, later, is_exact and _are_exact(first, later, forwards, backwards)
+
+    def _ids_of_lists(self, lists: list[list[str]]) -> list[list[Ids]]:
+        """Token ids of each text in several lists, in one call of the tokenizer."""
+        rows = iter(self.ids([text for texts in lists for text in texts]) if lists else [])
+        return [list(islice(rows, len(texts))) for texts in lists]
+
+
+def _are_exact(first: list[Ids], later: list[Ids], forwards: Ids, backwards: Ids) -> bool:
+    """Whether ids of sentences can be concatenated in any order, given the ids of the texts with
+    all of them forwards and backwards: no sentence changes the tokens of a neighbor. (And no token
+    of the vocabulary may extend across a space.)"""
+    return np.array_equal(np.concatenate([first[0], *later[1:]]), forwards) and np.array_equal(
+        np.concatenate([first[-1], *later[-2::-1]]), backwards
+    )
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -401,7 +434,7 @@ class TokenizedStory:
             raise StoryError(
                 f"sentences {order} have no tokens in the window {pooled}: there is nothing to pool"
             )
-        return self._split(ids, mask, special=pooled is None)
+        return self._split(ids, mask[None], special=pooled is None)[0]
 
     def sentence_chunks(
         self, window: Window, special: bool
@@ -412,31 +445,30 @@ class TokenizedStory:
         no tokens.
         """
         ids, owners = self._ids_of(window.base)
-        texts = []
-        for i in range(window.lo, window.hi):
-            mask = owners == i
-            if not mask.any():
-                raise StoryError(
-                    f"sentence {i} ({self.texts[i][:40]!r}) has no tokens of its own in this text"
-                )
-            texts.append(self._split(ids, mask, special=False))
+        masks = owners == np.arange(window.lo, window.hi)[:, None]
+        if (missing := np.flatnonzero(~masks.any(axis=1))).size:
+            i = window.lo + int(missing[0])
+            raise StoryError(
+                f"sentence {i} ({self.texts[i][:40]!r}) has no tokens of its own in this text"
+            )
+        texts = self._split(ids, masks, special=False)
         if not special or not len(self.tokenizer.head) + len(self.tokenizer.tail):
             return texts, []
-        return texts, [self._split(ids, np.zeros(len(ids), bool), special=True)]
+        return texts, self._split(ids, np.zeros((1, len(ids)), bool), special=True)
 
-    def _split(self, ids: Ids, mask: Mask, special: bool) -> list[Chunk]:
-        """Split a text into chunks that fit the context, without those that have no pooled
-        tokens."""
+    def _split(self, ids: Ids, masks: Mask, special: bool) -> list[list[Chunk]]:
+        """For each mask the text, split into chunks that fit the context, without chunks that have
+        no pooled tokens."""
         head, tail, room = self.tokenizer.head, self.tokenizer.tail, self.tokenizer.max_text_tokens
-        ends = np.full(len(head), special), np.full(len(tail), special)
-        return [
-            Chunk(
-                np.concatenate([head, ids[start : start + room], tail]),
-                np.concatenate([ends[0], part, ends[1]]),
-            )
-            for start in range(0, len(ids), room)
-            if (part := mask[start : start + room]).any() or special
-        ]
+        texts: list[list[Chunk]] = [[] for _ in masks]
+        for start in range(0, len(ids), room):
+            part = np.concatenate([head, ids[start : start + room], tail])
+            pooled = np.full((len(masks), len(part)), special)
+            pooled[:, len(head) : len(part) - len(tail)] = masks[:, start : start + room]
+            for text, mask in zip(texts, pooled, strict=True):
+                if mask.any():
+                    text.append(Chunk(part, mask))
+        return texts
 
     def _ids_of(self, order: Order) -> tuple[Ids, Ids]:
         """Token ids of the text of an order of sentences, and the sentence that each token belongs

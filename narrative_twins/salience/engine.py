@@ -12,12 +12,13 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from operator import length_hint
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.encoder.tokenizer import TokenizedStory
 from narrative_twins.salience.operations import EXACTLY
 from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.plans import Plan, Planner
@@ -33,6 +34,8 @@ Outcome: TypeAlias = StorySalience | StoryError
 
 BUFFER_TOKENS = 1_000_000
 """Planned tokens after which the encoder runs, which bounds memory for long stories."""
+TOGETHER = 10_000
+"""Characters of stories that are tokenized together, if they are within a batch."""
 
 
 def score_stories(
@@ -180,21 +183,39 @@ class Engine:
         not be parsed are errors already. An error that will be raised is passed on at once, with
         the stories before it."""
         stops = self.options.on_error == "raise"
-        for outcome in stories:
+        for outcome, tokens in self._tokenized(stories):
             self.buffer.append(outcome)
             if isinstance(outcome, StorySalience):
-                self._plan(outcome)
+                self._plan(outcome, tokens)
             is_full = len(self.buffer) >= self.options.batch_size or self.planned >= BUFFER_TOKENS
             if is_full or (stops and isinstance(self.buffer[-1], StoryError)):
                 yield from self._flush()
         yield from self._flush()
 
-    def _plan(self, result: StorySalience) -> None:
+    def _tokenized(
+        self, stories: Iterable[Outcome]
+    ) -> Iterator[tuple[Outcome, TokenizedStory | StoryError]]:
+        """Stories with their tokens, several read and tokenized together, or with their errors."""
+        group: list[StorySalience] = []
+        tokenize = self.encoder.tokenizer.tokenize_all
+        for outcome in chain(stories, [None]):
+            if isinstance(outcome, StorySalience):
+                group.append(outcome)
+                characters = sum(len(result.story.text) for result in group)
+                if characters < TOGETHER and len(group) < self.options.batch_size:
+                    continue
+            yield from zip(group, tokenize([each.sentences for each in group]), strict=True)
+            group = []
+            if isinstance(outcome, StoryError):
+                yield outcome, outcome
+
+    def _plan(self, result: StorySalience, tokens: TokenizedStory | StoryError) -> None:
         """Plan the windows of the last story of the buffer; score those planned so far whenever
         they reach `BUFFER_TOKENS`."""
         at = len(self.buffer) - 1
         try:
-            tokens = self.encoder.tokenize(result.sentences)
+            if isinstance(tokens, StoryError):
+                raise tokens
             for plan in self.planner.plans(tokens, result.windows):
                 if plan.cut_tokens > result.cut_tokens:
                     result = self.buffer[at] = replace(result, cut_tokens=plan.cut_tokens)

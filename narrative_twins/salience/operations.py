@@ -105,8 +105,8 @@ def cosine(a: Any, b: Any) -> Any:
         norms = a.norm(dim=-1) * b.norm(dim=-1)
         return (a * b).sum(dim=-1) / norms.clamp(min=1e-12)
     a64, b64 = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    norms = np.linalg.norm(a64, axis=-1) * np.linalg.norm(b64, axis=-1)
-    return np.sum(a64 * b64, axis=-1) / np.maximum(norms, np.finfo(np.float64).tiny)
+    norms = np.sqrt((a64 * a64).sum(axis=-1) * (b64 * b64).sum(axis=-1))
+    return (a64 * b64).sum(axis=-1) / np.maximum(norms, np.finfo(np.float64).tiny)
 
 
 def dot(a: Any, b: Any) -> Any:

@@ -65,12 +65,14 @@ class Plan:
             StoryError: the vectors of an operation are not finite.
             ValueError: an operation does not return one finite score per sentence.
         """
+        if self.one_pass:
+            check_finite(vectors)
+            sums = pooled_sums(self.variants, vectors)
         for operation, indices in self.operations:
-            check_finite(vectors[indices])
             if self.one_pass:
-                sums = pooled_sums(self.variants, vectors)
                 scores = one_pass_scores(operation, sums, self.window.size)
             else:
+                check_finite(vectors[indices])
                 scores = operation.scores(self.window, vectors[indices])
             yield operation.name, checked_scores(operation, scores, self.window.size)
 
@@ -80,7 +82,7 @@ def pooled_sums(
 ) -> NDArray[np.float64]:
     """The sums of the token states of variants, whose means the encoder returned, with the number
     of tokens as the last dimension."""
-    sizes = [sum(int(chunk.pooled.sum()) for chunk in chunks) for chunks in variants]
+    sizes = [sum(int(np.count_nonzero(chunk.pooled)) for chunk in chunks) for chunks in variants]
     sums = (vectors * np.array(sizes, np.float32)[:, None]).astype(np.float64)
     return np.column_stack([sums, sizes])
 

@@ -143,7 +143,7 @@ class Story:
             own_windows = source.get("windows")
             windows = windows if own_windows is None else own_windows
             source = _content(source)
-        if isinstance(source, str | TextOfParagraphs):
+        if _is_text(source):
             text = source if isinstance(source, str) else source.text
             regions = None if isinstance(source, str) else source.paragraphs
             check_length(len(text))  # Splitting a longer one may take minutes.
@@ -152,8 +152,8 @@ class Story:
         else:
             sentences, sizes = _from_list(source)
             check_length(sum(map(len, sentences)))
-            text = text.text if isinstance(text, TextOfParagraphs) else text
-            text = " ".join(sentences) if text is None else text
+            if not isinstance(text, str):
+                text = " ".join(sentences) if text is None else text.text
             spans = _locate(sentences, text)
             windows = sizes or windows
         ranges = partition(len(sentences), windows)
@@ -286,7 +286,7 @@ def _content(row: Mapping[str, Any]) -> Any:
     """The sentences of a mapping, or its text if it has none."""
     text = row.get("text")
     # Rows of `datasets` in a batch would be mistaken for windows.
-    if type(row).__name__ == "LazyBatch" or not isinstance(text, str | TextOfParagraphs | None):
+    if type(row).__name__ == "LazyBatch" or not (text is None or _is_text(text)):
         raise StoryError(
             f"'text' is {type(text).__name__}, not text; pass sentences as 'sentences'; {_COLUMN}"
         )
@@ -301,6 +301,12 @@ def _content(row: Mapping[str, Any]) -> Any:
             "the windows are given twice, by 'windows' and by a list of lists; remove one of them"
         )
     return content
+
+
+def _is_text(value: Any) -> TypeGuard[str | TextOfParagraphs]:
+    """Whether a value is a text. (A check of the protocol takes longer than to parse a story.)"""
+    is_other = hasattr(value, "paragraphs") and isinstance(value, TextOfParagraphs)
+    return is_other or isinstance(value, str)
 
 
 def whole(value: Any) -> Any:
