@@ -27,7 +27,6 @@ from narrative_twins import StoryEncoder  # noqa: E402
 
 from support.hub import hub as hub  # noqa: E402
 from support.models import encoder_of, small  # noqa: E402
-from support.processes import warm_processes as warm_processes  # noqa: E402
 
 torch.set_num_threads(1)
 

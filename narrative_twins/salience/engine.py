@@ -21,7 +21,7 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.tokenizer import TokenizedStory
 from narrative_twins.salience.operations import EXACTLY
 from narrative_twins.salience.options import ScoringOptions
-from narrative_twins.salience.plans import Plan, Planner
+from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans
 from narrative_twins.salience.processes import in_processes
 from narrative_twins.salience.progress import Progress
 from narrative_twins.salience.result import StorySalience, truncation
@@ -155,7 +155,6 @@ class Engine:
 
     Attributes:
         encoder, options: what to score with.
-        planner: lists the variants of windows.
         on_progress: is called with the progress in stories whenever it grows; None if nobody waits.
         buffer: the stories that are not passed on yet, in order: each its result, whose scores are
             0 until its windows are scored, or why it can't be scored.
@@ -167,16 +166,12 @@ class Engine:
 
     encoder: StoryEncoder
     options: ScoringOptions
-    planner: Planner = field(init=False)
     on_progress: Callable[[float], None] | None = None
     buffer: list[Outcome] = field(default_factory=list)
     plans: list[tuple[int, Plan]] = field(default_factory=list)
     planned: int = 0
     finished: int = 0
     done: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.planner = Planner(self.options.operations, self.options.approximate is not None)
 
     def outcomes(self, stories: Iterable[Outcome]) -> Generator[Outcome, None, None]:
         """What becomes of each story, in order, from results whose scores are 0; stories that could
@@ -213,10 +208,11 @@ class Engine:
         """Plan the windows of the last story of the buffer; score those planned so far whenever
         they reach `BUFFER_TOKENS`."""
         at = len(self.buffer) - 1
+        plans = exact_plans if self.options.approximate is None else one_pass_plans
         try:
             if isinstance(tokens, StoryError):
                 raise tokens
-            for plan in self.planner.plans(tokens, result.windows):
+            for plan in plans(self.options.operations, tokens, result.windows):
                 if plan.cut_tokens > result.cut_tokens:
                     result = self.buffer[at] = replace(result, cut_tokens=plan.cut_tokens)
                     if self.options.on_truncation == "error":

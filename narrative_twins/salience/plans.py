@@ -122,19 +122,6 @@ def checked_scores(operation: Operation, returned: Any, count: int) -> NDArray[n
     return scores
 
 
-class Planner:
-    """Makes the plans of a story's windows for some operations, exact ones or for one pass."""
-
-    def __init__(self, operations: Sequence[Operation], one_pass: bool) -> None:
-        self.operations, self.one_pass = list(operations), one_pass
-        self.names = [operation.name for operation in operations]
-
-    def plans(self, tokens: TokenizedStory, spans: Sequence[Span]) -> Iterator[Plan]:
-        """The plans of the windows of a story, see `exact_plans` and `one_pass_plans`."""
-        plans = one_pass_plans if self.one_pass else exact_plans
-        return plans(self.operations, tokens, spans)
-
-
 def exact_plans(
     operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]
 ) -> Iterator[Plan]:

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
@@ -48,7 +49,13 @@ def in_processes(
 
 
 def _pool_results(start: bytes, tasks: Iterable[Any], count: int) -> Generator[Any, None, None]:
-    context = multiprocessing.get_context("spawn")
+    threads = max(1, torch.get_num_threads() // count)
+    # On Linux processes of one thread are copies of this one, like the workers of torch's
+    # DataLoader, and import nothing. Torch's threads and accelerators can't be copied.
+    copies = sys.platform == "linux" and threads == 1 and not torch.accelerator.is_available()
+    context = multiprocessing.get_context("fork" if copies else "spawn")
+    if copies:  # tokenizers warn of copies, unless they are told what to do
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     numbers = context.SimpleQueue()
     for number in range(count):
         numbers.put(number)
@@ -58,7 +65,7 @@ def _pool_results(start: bytes, tasks: Iterable[Any], count: int) -> Generator[A
         count,
         context,
         initializer=_start_worker,
-        initargs=(start, numbers, theirs, max(1, _threads() // count)),
+        initargs=(start, numbers, theirs, ours if copies else None, threads),
     )
     pending: deque[Future[Any]] = deque()
     try:
@@ -83,19 +90,17 @@ def _result(future: Future[Any]) -> Any:
     return future.result()
 
 
-def _threads() -> int:
-    """How many threads torch uses in this process."""
-    return int(torch.get_num_threads())
-
-
-def _start_worker(start: bytes, numbers: Any, parent: Any, threads: int) -> None:
+def _start_worker(start: bytes, numbers: Any, parent: Any, copied: Any, threads: int) -> None:
     """Prepare a worker process. What can fail is left to its first task, whose error is raised
     where its result is awaited."""
     # The first process ends this one after Ctrl-C, and after Ctrl-Break on Windows.
     for name in {"SIGINT", "SIGBREAK"} & set(dir(signal)):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
+    if copied is not None:  # the end of the first process, which must be the only one
+        copied.close()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(threads)  # of libraries that are not imported yet
+    os.environ["RAYON_NUM_THREADS"] = str(threads)  # of tokenizers
     torch.set_num_threads(threads)
     _worker.update(start=start, number=numbers.get())
 

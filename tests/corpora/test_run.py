@@ -162,7 +162,7 @@ def test_rows_are_read_as_they_are_needed(tmp_path):
 
 
 @pytest.mark.slow
-def test_processes_write_what_one_writes(tmp_path, bert_folder, warm_processes):
+def test_processes_write_what_one_writes(tmp_path, bert_folder):
     sources = [("a", [f"Nadia ran {n} miles. It rained." for n in range(25)] + [" "])]
     options = {"operations": "summarization", "loading": {"device": "cpu", "dtype": "float32"}}
     for folder, processes in (("one", 1), ("two", 2)):

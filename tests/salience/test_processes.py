@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
 from narrative_twins import StoryEncoder, score_stories
 from narrative_twins.salience.processes import in_processes
@@ -37,7 +38,7 @@ def encoder(bert_folder):
 
 
 @pytest.mark.slow
-def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog, warm_processes):
+def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog):
     stories = [*TEXTS, {"id": "long", "text": LONG}, "", TALE, {"sentences": 3}, *TEXTS]
     found = {}
     for processes in (1, 2):
@@ -72,7 +73,9 @@ def test_what_can_not_be_pickled_is_refused_at_once(encoder):
 # Any function of tasks
 
 
-def test_tasks_are_in_order_read_lazily_and_end_their_processes():
+@pytest.mark.parametrize("threads", [1, 4])  # copies on Linux, and new processes
+def test_tasks_are_in_order_read_lazily_and_end_their_processes(threads, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     read = []
 
     def numbers():

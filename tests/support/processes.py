@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -77,17 +76,6 @@ def run_in_copy(work: Callable[[], object]) -> int:
         finally:
             os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-@pytest.fixture
-def warm_processes(monkeypatch) -> None:
-    """Processes that multiprocessing starts are forked from one that has imported what scoring
-    needs, which takes each of them seconds otherwise."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["narrative_twins.encoder.loading", "transformers.models.bert.modeling_bert"]
-    )
-    monkeypatch.setattr(multiprocessing, "get_context", lambda method: context)
 
 
 def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str] | None = None) -> None:
