@@ -23,12 +23,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "app": ("share", "Serve a web page to score stories on."),
     "annotate": ("share", "Serve a web page on which people choose sentences."),
     "push": ("share", "Push an encoder to the Hub."),
-    "data": ("cli", "The data sets of the package."),
     "make": ("cli", "Make data to train on."),
 }
 """The commands, each with its module and its line in `--help`."""
 
-DATA = {"export": ("share", "Write the data sets of the package into a folder.")}
 MAKE = {
     "twins": ("make", "Narrative twins and distractors, by a language model."),
     "judgments": ("make", "Votes for sentences of stories, by a language model."),
@@ -59,7 +57,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self.lazy:
             raise click.NoSuchCommand(cmd_name, possibilities=self.lazy, ctx=ctx)
         module = import_module(f"narrative_twins.commands.{self.lazy[cmd_name][0]}")
-        # A command of a group is a function of another name, `export` of `data` for example.
+        # A command of a group is a function of another name, `twins` of `make` for example.
         prefix = "" if ctx.parent is None else f"{ctx.info_name}_"
         command: click.Command = getattr(module, f"{prefix}{cmd_name}")
         return command
@@ -79,7 +77,6 @@ def command_line() -> None:
     """Which sentences of a story carry it."""
 
 
-data = LazyGroup("data", lazy=DATA, help=COMMANDS["data"][1])
 make = LazyGroup("make", lazy=MAKE, help=COMMANDS["make"][1])
 
 

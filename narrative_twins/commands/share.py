@@ -1,5 +1,4 @@
-"""`narrative-twins app`, `annotate`, `push` and `data export`: encoders and data for
-others, as web pages, as files and on the Hub."""
+"""`narrative-twins app`, `annotate` and `push`: web pages, and encoders on the Hub."""
 
 from __future__ import annotations
 
@@ -139,20 +138,4 @@ def push(
             print(for_terminal(f"{size:>14,}  {path.relative_to(files).as_posix()}"))
         card = Path(files, "README.md").read_text(encoding="utf-8")
         print(for_terminal(f"\n{card}"))
-    return 0
-
-
-@command(extra="train")
-def data_export(folder: str) -> int:
-    """Write the corpora of the package into FOLDER, as Parquet files with a card:
-    datasets.load_dataset(FOLDER, "stories"), or "synopses", "everyday" and "prose". The folder
-    appears when it is complete.
-
-    Args:
-        folder (FOLDER): where they are written.
-    """
-    from narrative_twins.hub.push import export_corpora
-
-    for name in export_corpora(folder):
-        print(name)
     return 0

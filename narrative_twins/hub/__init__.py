@@ -9,7 +9,6 @@ from narrative_twins.hub.facts import EncoderFacts as EncoderFacts
 from narrative_twins.hub.facts import Figure as Figure
 from narrative_twins.hub.facts import read_facts as read_facts
 from narrative_twins.hub.push import HubError as HubError
-from narrative_twins.hub.push import export_corpora as export_corpora
 from narrative_twins.hub.push import full_id as full_id
 from narrative_twins.hub.push import push_dataset as push_dataset
 from narrative_twins.hub.push import push_encoder as push_encoder

@@ -4,26 +4,24 @@ temporary folder, with its card, and then uploaded in a single commit."""
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from datasets import Dataset, DatasetDict
-from huggingface_hub import HfApi, RepoCard
+from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
-from narrative_twins.data.sources import CARD, CORPORA, HUB_ID, corpus_files, corpus_rows
+from narrative_twins.data.sources import CARD, HUB_ID
 from narrative_twins.encoder.adapters import adapter_kind
 from narrative_twins.encoder.loading import DEFAULT_ENCODER, one_line
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.hub.cards import PLACEHOLDER_ID, card_of_rows, encoder_card, template
-from narrative_twins.hub.facts import UNKNOWN, DatasetFacts, EncoderFacts, Facts, read_facts
+from narrative_twins.hub.cards import PLACEHOLDER_ID, card_of_rows, encoder_card
+from narrative_twins.hub.facts import UNKNOWN, DatasetFacts, EncoderFacts, Facts
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +112,7 @@ def write_encoder(
     has_adapter = adapter_kind(encoder.model) is not None
     if source is not None and (source / "modules.json").is_file() and not has_adapter:
         paths = [path for pattern in _ENCODER_FILES for path in source.glob(pattern)]
-        _write(folder, {path.relative_to(source).as_posix(): path for path in paths})
+        write_files(folder, {path.relative_to(source).as_posix(): path for path in paths})
     else:
         encoder.save_pretrained(folder)
     if has_adapter and (facts is None or facts.base_model == UNKNOWN):
@@ -125,7 +123,7 @@ def write_encoder(
         card = (source / CARD).read_text(encoding="utf-8")
     else:
         card = str(encoder_card(_facts(facts, EncoderFacts())))
-    _write(folder, {CARD: card.replace(PLACEHOLDER_ID, repo_id)})
+    write_files(folder, {CARD: card.replace(PLACEHOLDER_ID, repo_id)})
 
 
 def _facts(facts: Facts | None, default: Facts) -> Facts:
@@ -173,43 +171,13 @@ def push_dataset(
     if not parts or not all(splits and all(splits.values()) for splits in parts.values()):
         raise ValueError("a configuration or split has no rows to push; leave it out")
     with tempfile.TemporaryDirectory() as folder:
-        _write(folder, {CARD: str(card_of_rows(parts, _facts(facts, DatasetFacts()), repo_id))})
+        card = card_of_rows(parts, _facts(facts, DatasetFacts()), repo_id)
+        write_files(folder, {CARD: str(card)})
         for name, splits in parts.items():
             Path(folder, name).mkdir()
             for split, rows in splits.items():
-                rows.to_parquet(Path(folder, name, _parquet(split)))
+                rows.to_parquet(Path(folder, name, parquet_name(split)))
         return _push(folder, repo_id, "dataset", options)
-
-
-def export_corpora(folder: str | os.PathLike[str]) -> list[str]:
-    """Write the corpora of the package into a folder: `datasets.load_dataset(folder, "stories")`,
-    or `"synopses"`, `"everyday"` and `"prose"`. The folder appears when it is complete.
-
-    Args:
-        folder: a new or empty folder, in one that exists (else OSError).
-
-    Returns:
-        The names of its files, relative to the folder.
-    """
-    target = Path(folder).resolve()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise FileExistsError(f"{folder} is a file or a folder with files; name a new folder")
-    with as_file(files("narrative_twins.hub_cards").joinpath("corpora.yaml")) as path:
-        facts = read_facts(DatasetFacts, path)
-    rows = {name: corpus_rows(name) for name in CORPORA}
-    content: dict[str, Path | str] = {CARD: str(card_of_rows(rows, facts))}
-    for name in CORPORA:
-        card = RepoCard(template(f"dataset_card_{name}.md"), ignore_metadata_errors=True)
-        load = f'load_dataset("{PLACEHOLDER_ID}"'
-        content[f"{name}/{CARD}"] = card.text.lstrip().replace(f"{load})", f'{load}, "{name}")')
-        for split, (file,) in corpus_files(name).items():
-            content[f"{name}/{_parquet(split)}"] = Path(file)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as scratch:
-        _write(Path(scratch, "complete"), content)
-        if target.exists():
-            target.rmdir()
-        os.replace(Path(scratch, "complete"), target)
-    return sorted(content)
 
 
 def full_id(name: str, token: str | bool | None = None) -> str:
@@ -219,7 +187,7 @@ def full_id(name: str, token: str | bool | None = None) -> str:
         return name if "/" in name else f"{HfApi(token=token).whoami()['name']}/{name}"
 
 
-def _write(folder: str | Path, content: Mapping[str, Path | str]) -> None:
+def write_files(folder: str | Path, content: Mapping[str, Path | str]) -> None:
     """Write files by their names, each a copy of another file or a text."""
     for name, source in content.items():
         target = Path(folder, name)
@@ -230,7 +198,7 @@ def _write(folder: str | Path, content: Mapping[str, Path | str]) -> None:
             target.write_text(source, encoding="utf-8", newline="\n")
 
 
-def _parquet(split: str) -> str:
+def parquet_name(split: str) -> str:
     """The name of the file of a split, as the Hub names them."""
     return f"{split}-00000-of-00001.parquet"
 

@@ -9,17 +9,13 @@ import sys
 
 import pytest
 
-from narrative_twins.commands.cli import DATA, MAKE, command_line
+from narrative_twins.commands.cli import MAKE, command_line
 
 from support.command import run
 from support.processes import run_command, run_python
 from support.rows import read_rows, write_rows
 
-COMMANDS = [
-    *([name] for name in command_line.lazy),
-    *(["data", name] for name in DATA),
-    *(["make", name] for name in MAKE),
-]
+COMMANDS = [*([name] for name in command_line.lazy), *(["make", name] for name in MAKE)]
 LARGE = "{'torch', 'transformers', 'datasets', 'pyarrow', 'matplotlib', 'gradio', 'spacy'}"
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import export_corpora
 import pytest
 from datasets import Dataset, DatasetDict, get_dataset_config_names, load_dataset
 from huggingface_hub import DatasetCard
 
-from narrative_twins.commands.cli import main
 from narrative_twins.data import load_story_twins, load_window_twins
 from narrative_twins.data.sources import corpus_rows
-from narrative_twins.hub import DatasetFacts, export_corpora, push, push_dataset
+from narrative_twins.hub import DatasetFacts, push_dataset
 
 NAME = "somebody/stories"
 CORPORA = ["stories", "synopses", "everyday", "prose"]
@@ -21,7 +21,7 @@ CORPORA = ["stories", "synopses", "everyday", "prose"]
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("export") / "corpora"
-    export_corpora(folder)
+    export_corpora.export_corpora(folder)
     return folder
 
 
@@ -88,16 +88,15 @@ def test_cards_of_the_exported_corpora(exported):
         assert (exported / target).is_file(), "links of the card lead to files"
 
 
-def test_the_command(tmp_path, monkeypatch, capsys):
+def test_the_script(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(push, "CORPORA", ["everyday"])
+    monkeypatch.setattr(export_corpora, "CORPORA", ["everyday"])
     (tmp_path / "empty").mkdir()
-    assert main(["data", "export", "empty"]) == 0
     parts = (f"{split}-00000-of-00001.parquet" for split in ("train", "validation"))
     files = ["README.md", *(f"everyday/{name}" for name in ("README.md", *parts))]
-    assert capsys.readouterr().out.split() == files
+    assert export_corpora.export_corpora("empty") == files
     assert all((tmp_path / "empty" / file).is_file() for file in files)
-    assert main(["data", "export", "empty"]) == 1
-    assert "a folder with files; name a new folder" in capsys.readouterr().err
-    assert main(["data", "export", "no/where"]) == 1
-    assert "No such file or directory" in capsys.readouterr().err
+    with pytest.raises(FileExistsError, match="a folder with files; name a new folder"):
+        export_corpora.export_corpora("empty")
+    with pytest.raises(OSError, match="No such file or directory"):
+        export_corpora.export_corpora("no/where")
