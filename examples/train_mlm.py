@@ -158,7 +158,11 @@ def main() -> None:
     pooling = script.pooling or loading.read_checkpoint_settings(name).pooling or "mean"
     tokenizer = loading.load_tokenizer(name)
     encoder = StoryEncoder(
-        model.base_model, tokenizer, pooling=pooling, context_tokens=arguments.context_tokens
+        model.base_model,
+        tokenizer,
+        pooling=pooling,
+        prompt=script.prompt,
+        context_tokens=arguments.context_tokens,
     )
     trainer = MaskedTrainer(
         model,

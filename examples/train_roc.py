@@ -20,11 +20,7 @@ from narrative_twins.training.script import (
     train_and_validation,
     validation_evaluator,
 )
-from narrative_twins.training.trainer import (
-    NarrativeTwinsTrainer,
-    NarrativeTwinsTrainingArguments,
-    trainable_encoder,
-)
+from narrative_twins.training.trainer import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
 
 DEFAULTS = DEFAULTS | {
     "output_dir": "runs/roc",
@@ -41,9 +37,7 @@ def main() -> None:
     train, validation = train_and_validation(load_story_twins, script)
     labelled = labelled_stories(load_story_salience, script, validation)
     trainer = NarrativeTwinsTrainer(
-        trainable_encoder(
-            script.encoder, pooling=script.pooling, attn_implementation=script.attn_implementation
-        ),
+        script.load_encoder(),
         arguments,
         train,
         validation,

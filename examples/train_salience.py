@@ -30,11 +30,7 @@ from narrative_twins.training.script import (
     train_and_validation,
     validation_evaluator,
 )
-from narrative_twins.training.trainer import (
-    NarrativeTwinsTrainer,
-    NarrativeTwinsTrainingArguments,
-    trainable_encoder,
-)
+from narrative_twins.training.trainer import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
 
 DEFAULTS = DEFAULTS | {
     "output_dir": "runs/salience",
@@ -63,9 +59,7 @@ def main() -> None:
         for name, rows in (("train", judged), ("validation", validation))
     }
     labelled = labelled_stories(load_story_salience, script, None) or list(validation or [])
-    model = trainable_encoder(
-        script.encoder, pooling=script.pooling, attn_implementation=script.attn_implementation
-    )
+    model = script.load_encoder()
     one_pass = script.approximate is not None
     operations = resolve_operations(script.operations, one_pass=one_pass)
     salience = SalienceLoss(

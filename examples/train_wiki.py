@@ -24,11 +24,7 @@ from narrative_twins.training.script import (
     train_and_validation,
     validation_evaluator,
 )
-from narrative_twins.training.trainer import (
-    NarrativeTwinsTrainer,
-    NarrativeTwinsTrainingArguments,
-    trainable_encoder,
-)
+from narrative_twins.training.trainer import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
 
 DEFAULTS = DEFAULTS | {
     "output_dir": "runs/wiki",
@@ -63,9 +59,7 @@ def main() -> None:
         train = train.shuffle(seed=arguments.seed, buffer_size=SHUFFLED)
     labelled = labelled_stories(load_turning_points, script, validation)
     trainer = NarrativeTwinsTrainer(
-        trainable_encoder(
-            script.encoder, pooling=script.pooling, attn_implementation=script.attn_implementation
-        ),
+        script.load_encoder(),
         arguments,
         train,
         validation,

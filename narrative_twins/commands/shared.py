@@ -73,7 +73,9 @@ class EncoderOptions:
         revision (NAME): Branch, tag or commit of an encoder on the Hub.
         device (NAME): Device, such as cpu or cuda:0 (default: an accelerator, if any).
         dtype (NAME): Precision, such as float32 (default: the fastest that keeps ranks).
-        pooling (NAME): mean or first (default: as the checkpoint says, or mean).
+        pooling (NAME): mean, first, lasttoken or weightedmean (default: as in the checkpoint).
+        prompt (TEXT): A text to read before every text (default: as in the checkpoint).
+        prompt_name (NAME): A prompt of the checkpoint to read in place of its default.
         context_tokens (N): Tokens that are read at once (default: the encoder's maximum).
         batch_tokens (N): Tokens in a forward pass (default: by the device).
         attention (NAME): auto, packed or padded (default: auto).
@@ -85,6 +87,8 @@ class EncoderOptions:
     device: str | None = None
     dtype: str = "auto"
     pooling: Annotated[str, Choices("encoder.loading", "POOLINGS")] | None = None
+    prompt: str | None = None
+    prompt_name: str | None = None
     context_tokens: Count | None = None
     batch_tokens: Count | None = None
     attention: Annotated[str, Choices("encoder.loading", "ATTENTIONS")] = "auto"

@@ -28,7 +28,7 @@ from narrative_twins.encoder.adapters import merge_adapters
 from narrative_twins.extras import check_extra
 from narrative_twins.writing import digest_of_files
 
-Pooling: TypeAlias = Literal["mean", "first"]
+Pooling: TypeAlias = Literal["mean", "first", "lasttoken", "weightedmean"]
 
 Attention: TypeAlias = Literal["auto", "packed", "padded"]
 
@@ -46,7 +46,10 @@ _OTHER_MODELS = tuple(
 """How names of the first models of transformers begin, which have no organization."""
 
 _MODULES = ("Transformer", "Pooling", "Normalize")
-_POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "cls": "first"}
+POOLING_FLAGS = {"cls_token": "first", "mean_tokens": "mean", "lasttoken": "lasttoken"}
+POOLING_FLAGS["weightedmean_tokens"] = "weightedmean"
+"""Names of the poolings in configurations of every release of sentence-transformers."""
+_POOLINGS = POOLING_FLAGS | {"cls": "first"}
 _FINGERPRINTED = (".json", ".safetensors", ".txt", ".model")
 """Suffixes of the files that determine an encoder's vectors: settings, weights, vocabularies."""
 _BUFFERS = ("position_ids", "token_type_ids", "inv_freq", "attn.bias", "masked_bias")
@@ -54,6 +57,7 @@ _BUFFERS = ("position_ids", "token_type_ids", "inv_freq", "attn.bias", "masked_b
 _SIZES = ("hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
 _SMALL = 100_000  # a size that no checkpoint needs to have weights for
 _MOST_LAYERS = 1000  # of a model whose layers may share weights
+_USE = f"pooling= to {', '.join(map(repr, POOLINGS[:-1]))} or {POOLINGS[-1]!r}"
 _SAVE = "save the model as safetensors with save_pretrained"
 
 
@@ -115,7 +119,8 @@ def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
         encoder: the `StoryEncoder` that was loaded from there.
     """
     name = str(name or default_encoder())
-    return {
+    # Only prompts that there are, so that runs without one go on.
+    return ({"prompt": encoder.prompt} if encoder.prompt else {}) | {
         "model": Path(name).resolve().name if Path(name).exists() else name,
         "model fingerprint": fingerprint(name, encoder.model.config),
         "dtype": encoder.dtype_name,
@@ -149,10 +154,11 @@ class AutoStoryModel:
 
 
 def load_story_model(name: str | Path, *, pooling: str | None = None, **options: Any) -> Any:
-    """Load a model of a story encoder with `load_model`, and set two attributes of it:
+    """Load a model of a story encoder with `load_model`, and set three attributes of it:
     `checkpoint_settings`, the settings of its checkpoint (see `read_checkpoint_settings` for
-    `pooling`), and `precision`, which is `"auto"` unless a dtype was chosen. Raises `OSError`, or
-    `ValueError` if the dtype is not supported.
+    `pooling`); `default_pooling`, for a checkpoint that names none; and `precision`, which is
+    `"auto"` unless a dtype was chosen. Raises `OSError`, or `ValueError` if the dtype is not
+    supported.
     """
     dtype = str(options.get("dtype") or "auto").removeprefix("torch.")
     if dtype not in _DTYPES:
@@ -161,6 +167,10 @@ def load_story_model(name: str | Path, *, pooling: str | None = None, **options:
         options["dtype"] = "auto"  # of transformers
     model = load_model(AutoModel, name, **options)
     model.checkpoint_settings = read_checkpoint_settings(name, pooling, **hub_options(options))
+    # As in sentence-transformers.
+    is_decoder = "ForCausalLM" in str(model.config.architectures)
+    is_decoder &= getattr(model.config, "is_causal", None) is not False
+    model.default_pooling = "lasttoken" if is_decoder else "mean"
     model.precision = "auto" if dtype == "auto" else None
     return model
 
@@ -377,15 +387,38 @@ class CheckpointSettings(NamedTuple):
     """Settings of a sentence-transformers checkpoint that change its vectors.
 
     Attributes:
-        pooling: `"mean"`, `"first"`, or the name of a pooling that the package does not support;
-            None if there is none.
+        pooling: one of `POOLINGS`, or the name of a pooling that the package does not support; None
+            if there is none.
         lowercase: whether text is lowercased before it is tokenized.
-        prompt: name of the prompt that sentence-transformers puts before every text, if any.
+        include_prompt: whether the tokens of the prompt are pooled.
+        prompts: texts that may be read before every text, by name.
+        prompt: the text that is read before every text; empty for none.
     """
 
     pooling: str | None = None
     lowercase: bool = False
-    prompt: str | None = None
+    include_prompt: bool = True
+    prompts: Mapping[str, str] = {}
+    prompt: str = ""
+
+    def with_prompt(self, prompt: str | None, name: str | None) -> CheckpointSettings:
+        """The settings with this prompt, else the one of this name, else as they are. Raises
+        ValueError if there is none of this name."""
+        if prompt is None and name is not None:
+            if name not in self.prompts:
+                names = ", ".join(map(repr, self.prompts)) or "none"
+                raise ValueError(f"prompt_name={name!r}: the prompts of the checkpoint are {names}")
+            prompt = self.prompts[name]
+        return self if prompt is None else self._replace(prompt=prompt)
+
+    def saved_prompts(self) -> dict[str, Any]:
+        """The `prompts` and `default_prompt_name` of sentence-transformers; a prompt that has no
+        name is saved as `"story"`."""
+        prompts = dict(self.prompts)
+        if self.prompt and self.prompt not in prompts.values():
+            prompts["story"] = self.prompt
+        names = (name for name, text in prompts.items() if text == self.prompt)
+        return {"prompts": prompts, "default_prompt_name": next(names) if self.prompt else None}
 
 
 def read_checkpoint_settings(
@@ -410,13 +443,22 @@ def read_checkpoint_settings(
         elif "Pooling" in folders:
             file = f"{folders['Pooling']}/config.json"
             if (config := read_json(name, file, hub)) is None:
-                raise ValueError(f"{file} is missing; get it, or set pooling= to 'mean' or 'first'")
+                raise ValueError(f"{file} is missing; get it, or set {_USE}")
         transformer = read_json(name, "sentence_bert_config.json", hub) or {}
         general = read_json(name, "config_sentence_transformers.json", hub) or {}
+        prompts = {name: text or "" for name, text in (general.get("prompts") or {}).items()}
+        default = general.get("default_prompt_name")
+        is_there = default is None or default in prompts
+        if not is_there or not all(isinstance(text, str) for text in prompts.values()):
+            raise ValueError(
+                "prompts are not texts by name, or default_prompt_name is none of them"
+            )
         return CheckpointSettings(
             _pooling(folders, config),
             bool(transformer.get("do_lower_case")),
-            general.get("default_prompt_name"),
+            bool(config.get("include_prompt", True)),
+            prompts,
+            "" if default is None else prompts[default],
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise OSError(
@@ -424,12 +466,17 @@ def read_checkpoint_settings(
         ) from error
 
 
-def module_settings(modules: Iterable[Any]) -> CheckpointSettings:
-    """The settings of a loaded `SentenceTransformer`, passed as the sequence of its modules."""
-    kinds = {type(module).__name__: module for module in modules}
+def module_settings(model: Any) -> CheckpointSettings:
+    """The settings of a loaded `SentenceTransformer`."""
+    kinds = {type(module).__name__: module for module in model}
     config = kinds["Pooling"].get_config_dict() if "Pooling" in kinds else {}
-    lowercase = bool(getattr(kinds.get("Transformer"), "do_lower_case", False))
-    return CheckpointSettings(_pooling(kinds, config), lowercase)
+    return CheckpointSettings(
+        _pooling(kinds, config),
+        bool(getattr(kinds.get("Transformer"), "do_lower_case", False)),
+        config.get("include_prompt", True),
+        dict(model.prompts),
+        model.prompts.get(model.default_prompt_name) or "",
+    )
 
 
 def settings_of(model: Any, pooling: str | None = None) -> CheckpointSettings:
@@ -441,9 +488,12 @@ def settings_of(model: Any, pooling: str | None = None) -> CheckpointSettings:
 
 
 def check_pooling(name: str) -> Pooling:
-    """Check the name of a pooling; raises ValueError if it is unknown."""
+    """Check the name of a pooling; raises ValueError if it is not supported."""
     if name not in POOLINGS:
-        raise ValueError(f"pooling {name!r} is not supported; set pooling= to 'mean' or 'first'")
+        what = f"pooling {name!r} is not supported"
+        if not name.islower():  # the name of a class
+            what = f"module {name!r} is not supported, only Normalize after the pooling"
+        raise ValueError(f"{what}; set {_USE}")
     return cast(Pooling, name)
 
 

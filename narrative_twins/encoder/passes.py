@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 import os
 import platform
@@ -42,10 +43,9 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 _LOCK = RLock()
-_FIX = (
-    "use a bidirectional text encoder, such as a BERT, RoBERTa, MPNet, ModernBERT or"
-    " sentence-transformer"
-)
+_FIX = "use a text encoder, such as a BERT, RoBERTa, ModernBERT, Qwen3 or sentence-transformer"
+POOLED_TOKENS = {"first": slice(1), "lasttoken": slice(-1, None)}
+"""The token that is pooled of a window, where it is only one."""
 
 
 class ForwardPasses:
@@ -59,7 +59,10 @@ class ForwardPasses:
         attention, batch_tokens: see `StoryEncoder`.
 
     Raises:
-        ValueError: the model is not a bidirectional encoder, or does not support the attention.
+        ValueError: the model returns no token states, or does not support the attention.
+
+    Attributes:
+        is_causal: whether the model reads from left to right only.
     """
 
     def __init__(
@@ -87,6 +90,10 @@ class ForwardPasses:
             fast = fast_dtype(self.device)
             if model.dtype == torch.float32 and fast != torch.float32:
                 self._products_dtype = fast
+        # Decoders keep what they have read in a cache by default, which is not used here.
+        takes_cache = "use_cache" in inspect.signature(model.forward).parameters
+        self._options = {"use_cache": False} if takes_cache else {}
+        self.is_causal = False
         # The attention that packed texts are read with; None if texts are padded.
         self._attention: str | None = None
         self._packs_compiled = attention == "packed"
@@ -151,7 +158,7 @@ class ForwardPasses:
         if self._packing is None:
             ids, is_token = padded(rows, self._pad_id)
             mask = self._tensor(is_token)
-            output = self.model(input_ids=self._tensor(ids), attention_mask=mask)
+            output = self.model(input_ids=self._tensor(ids), attention_mask=mask, **self._options)
             states: torch.Tensor = output.last_hidden_state
             return states.flatten(0, 1) if is_token.all() else states[mask.bool()]
         total = sum(map(len, rows))
@@ -168,32 +175,40 @@ class ForwardPasses:
             input_ids=self._tensor(np.concatenate(rows)).unsqueeze(0),
             position_ids=self._tensor(positions).unsqueeze(0),
             text_runs=[(len(list(run)), length) for length, run in groupby(lengths)],
+            causal=self.is_causal,
             cu_seq_lens_q=ends,
             cu_seq_lens_k=ends,
             max_length_q=max(lengths),
             max_length_k=max(lengths),
+            **self._options,
         ).last_hidden_state[0]
         return states[:total]
 
     def pooled(
-        self, states: torch.Tensor, tokens: Sequence[NDArray[np.int64]], pooling: Pooling
+        self,
+        states: torch.Tensor,
+        tokens: Sequence[NDArray[np.int64]],
+        weights: Sequence[NDArray[np.float32]],
     ) -> torch.Tensor:
         """Vectors of shape (B, D), in float32 whatever the precision of the encoder.
 
         Args:
             states: token states of concatenated texts, shape (T, D).
             tokens: for each vector the indices of its tokens in `states`, ascending, at least one.
-            pooling: `"mean"` of these tokens, or the `"first"` of them (the first special token if
-                all are pooled).
+            weights: of these tokens; a vector is the weighted mean of their states.
         """
-        if pooling == "first":
-            return states[self._tensor(np.array([indices[0] for indices in tokens]))].float()
-        # An embedding bag averages the tokens of each vector, given all their indices and where
-        # the indices of each vector start.
+        # An embedding bag sums the tokens of each vector, given all their indices and where the
+        # indices of each vector start.
         starts = np.cumsum([0, *map(len, tokens[:-1])])
-        return F.embedding_bag(
-            self._tensor(np.concatenate(tokens)), states.float(), self._tensor(starts), mode="mean"
+        sums = F.embedding_bag(
+            self._tensor(np.concatenate(tokens)),
+            states.float(),
+            self._tensor(starts),
+            mode="sum",
+            per_sample_weights=torch.from_numpy(np.concatenate(weights)).to(states.device),
         )
+        totals = np.array([each.sum() for each in weights], np.float32)
+        return sums / torch.from_numpy(totals).to(states.device).unsqueeze(1)
 
     def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
         """An array of integers as a tensor on the device; the copy to a GPU overlaps with
@@ -205,7 +220,7 @@ class ForwardPasses:
 
     def _probe(self, tokenizer: StoryTokenizer, attention: Attention) -> None:
         """Find out by trial passes what the model supports, and refuse models that are not
-        bidirectional encoders."""
+        encoders of texts."""
         name = type(self.model).__name__
         if getattr(self.model.config, "is_encoder_decoder", False):
             raise ValueError(f"{name} is an encoder-decoder, not an encoder; {_FIX}")
@@ -217,12 +232,8 @@ class ForwardPasses:
             raise ValueError(
                 f"{name} did not return token states for a text ({error}); {_FIX}"
             ) from error
-        # The texts differ in the last token only: if their first states are equal, attention is
-        # causal.
-        if torch.equal(alone[0], other_alone[0]):
-            raise ValueError(
-                f"{name} reads from left to right only, so its states miss what follows; {_FIX}"
-            )
+        # The texts differ in the last token only.
+        self.is_causal = torch.equal(alone[0], other_alone[0])
         if attention != "padded":
             expected = torch.cat([self._run([longer]), alone, other_alone])
             for attention_name in self._attentions():
@@ -333,6 +344,7 @@ def packed_attention(
     attention_mask: torch.Tensor | None,
     *,
     text_runs: list[tuple[int, int]],
+    causal: bool = False,
     scaling: float | None = None,
     dropout: float = 0.0,
     sliding_window: int | None = None,
@@ -343,9 +355,11 @@ def packed_attention(
     there is no padding.
 
     Args:
-        query, key, value: of shape (1, heads, tokens, head dimensions).
+        query, key, value: of shape (1, heads, tokens, head dimensions); key and value may have
+            fewer heads, each for several of the query.
         text_runs: runs of consecutive texts of equal length: how many texts, and how many tokens
             each has.
+        causal: whether a token attends only to itself and tokens before it.
         scaling: factor of the query-key products; None for 1 / sqrt(head dimensions).
         sliding_window: a token attends to tokens less than this many positions away; None for all.
     """
@@ -364,9 +378,17 @@ def packed_attention(
         mask = None
         if sliding_window is not None and length > sliding_window:
             positions = torch.arange(length, device=query.device)
-            mask = (positions[:, None] - positions).abs() < sliding_window
+            distance = positions[:, None] - positions
+            mask = (distance.abs() < sliding_window) & ((distance >= 0) | (not causal))
         output = F.scaled_dot_product_attention(
-            q, k, v, attn_mask=mask, dropout_p=dropout, scale=scaling
+            q,
+            k,
+            v,
+            attn_mask=mask,
+            dropout_p=dropout,
+            is_causal=causal and mask is None,
+            scale=scaling,
+            enable_gqa=q.shape[1] != k.shape[1],
         )
         outputs.append(output.transpose(1, 2).flatten(0, 1))
         start = stop
@@ -391,15 +413,18 @@ def pool_windows(
         states: token states, shape (B, T, D).
         window_ids: the window of each token, shape (B, T); -1 for tokens that are not pooled.
         windows: number of windows, W.
-        pooling: `"mean"` of the tokens of a window, or the `"first"` of them.
+        pooling: of the tokens of a window, see `StoryEncoder`.
     """
     # The weight of each token in each window, shape (B, W, T): 1 where it belongs to the window,
     # else 0.
     numbers = torch.arange(windows, device=window_ids.device).view(1, -1, 1)
     weights = (window_ids.unsqueeze(1) == numbers).float()
     present = weights.any(dim=2)
-    if pooling == "first":
-        first = weights.argmax(dim=2, keepdim=True)
-        weights = torch.zeros_like(weights).scatter_(2, first, present.unsqueeze(2).float())
+    if pooling in ("weightedmean", "lasttoken"):
+        weights = weights * torch.arange(1, weights.shape[2] + 1, device=weights.device)
+    if pooling in POOLED_TOKENS:
+        # The first of equal weights, or the last token, whose weight is the highest.
+        token = weights.argmax(dim=2, keepdim=True)
+        weights = torch.zeros_like(weights).scatter_(2, token, present.unsqueeze(2).float())
     sums = torch.bmm(weights, states.float())
     return sums / weights.sum(dim=2, keepdim=True).clamp(min=1), present

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
 from narrative_twins.encoder.loading import (
+    POOLING_FLAGS,
     POOLINGS,
     Attention,
     Pooling,
@@ -27,7 +28,7 @@ from narrative_twins.encoder.loading import (
     resolve_name,
     settings_of,
 )
-from narrative_twins.encoder.passes import ForwardPasses, in_stored_dtype
+from narrative_twins.encoder.passes import POOLED_TOKENS, ForwardPasses, in_stored_dtype
 from narrative_twins.encoder.tokenizer import (
     Chunk,
     StoryTokenizer,
@@ -40,12 +41,16 @@ logger = logging.getLogger(__name__)
 
 
 class StoryEncoder:
-    """A bidirectional encoder with its tokenizer, which turns variants of stories into vectors.
+    """An encoder with its tokenizer, which turns variants of stories into vectors.
 
     Args:
-        model, tokenizer: any `AutoModel` encoder (BERT, RoBERTa, MPNet, ModernBERT and similar),
-            and its tokenizer.
-        pooling: `"mean"` or `"first"`; default as in the checkpoint, else `"mean"`.
+        model, tokenizer: any `AutoModel` encoder (BERT, RoBERTa, MPNet, ModernBERT and similar) or
+            decoder (Qwen3, Mistral, Llama and similar), and its tokenizer.
+        pooling: `"mean"` of the tokens of a window, the `"first"` of them, the last (`"lasttoken"`)
+            or a mean weighted by their positions in the text (`"weightedmean"`). Default as in the
+            checkpoint, else `"lasttoken"` of language models that are decoders, and `"mean"`.
+        prompt: a text to read before every text; `""` for none. Default as in the checkpoint.
+        prompt_name: the name of a prompt of the checkpoint, to read in place of its default.
         context_tokens: read at most this many tokens at once, special tokens included; default the
             model's maximum.
         batch_tokens: tokens per forward pass, padding included; default `BATCH_TOKENS` of the
@@ -57,10 +62,11 @@ class StoryEncoder:
     Attributes:
         tokenizer: the `StoryTokenizer`, whose `tokenizer` is from `transformers`.
         pooling: the pooling in use.
+        prompt: the prompt in use.
 
     Raises:
-        ValueError: the model is not a text encoder, its pooling is not supported, or an option is
-            invalid.
+        ValueError: the model is not a text encoder, its pooling is not supported or not by its
+            model, or an option is invalid.
     """
 
     def __init__(
@@ -69,20 +75,28 @@ class StoryEncoder:
         tokenizer: Any,
         *,
         pooling: Pooling | None = None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
         context_tokens: int | None = None,
         batch_tokens: int | None = None,
         attention: Attention = "auto",
     ) -> None:
         settings = getattr(model, "checkpoint_settings", None) or settings_of(model, pooling)
-        kind = pooling or settings.pooling or "mean"
+        if prompt is not None or prompt_name is not None:
+            settings = settings.with_prompt(prompt, prompt_name)
+        default: str = getattr(model, "default_pooling", "mean")
+        kind = pooling or settings.pooling or default
         self.pooling = cast(Pooling, kind) if kind in POOLINGS else check_pooling(kind)
-        if settings.prompt:
-            logger.warning("the checkpoint's default prompt %r is ignored", settings.prompt)
         check_vocabulary(model.name_or_path, tokenizer, model)
         limit = model_limit(model, tokenizer, context_tokens)
-        self.tokenizer = StoryTokenizer(tokenizer, limit, settings.lowercase)
+        self.tokenizer = StoryTokenizer(tokenizer, limit, settings)
         self.model: Any = model
         self.passes = ForwardPasses(model.eval(), self.tokenizer, attention, batch_tokens)
+        if self.passes.is_causal and self.pooling == "first":
+            raise ValueError(
+                f"{type(model).__name__} reads from left to right, so its first token has read no"
+                " text; set pooling='lasttoken', or another that it was trained with"
+            )
 
     @classmethod
     def from_pretrained(
@@ -92,6 +106,8 @@ class StoryEncoder:
         device: str | int | torch.device | None = None,
         dtype: str | torch.dtype = "auto",
         pooling: Pooling | None = None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
         context_tokens: int | None = None,
         batch_tokens: int | None = None,
         attention: Attention = "auto",
@@ -108,7 +124,8 @@ class StoryEncoder:
                 CPU, where scores then do not depend on what else is in the batch; on CUDA devices
                 with native bfloat16, matrix products in bfloat16 and float32 between them.
                 `"checkpoint"` is that in which the weights are saved.
-            pooling, context_tokens, batch_tokens, attention: see `StoryEncoder`.
+            pooling, prompt, prompt_name, context_tokens, batch_tokens, attention: see
+                `StoryEncoder`.
             options: for `from_pretrained` of model and tokenizer, such as `revision` or `token`.
 
         Raises:
@@ -141,6 +158,8 @@ class StoryEncoder:
             model,
             tokenizer,
             pooling=pooling,
+            prompt=prompt,
+            prompt_name=prompt_name,
             context_tokens=context_tokens,
             batch_tokens=batch_tokens,
             attention=attention,
@@ -176,6 +195,7 @@ class StoryEncoder:
             self.model.to(device),
             self.tokenizer.tokenizer,
             pooling=self.pooling,
+            prompt=self.prompt,
             context_tokens=self.context_tokens,
             batch_tokens=self.passes.batch_tokens,
             attention=self.passes.attention,
@@ -201,6 +221,11 @@ class StoryEncoder:
     def context_tokens(self) -> int:
         """How many tokens are read at once, special tokens included."""
         return self.tokenizer.context_tokens
+
+    @property
+    def prompt(self) -> str:
+        """The text that is read before every text; empty if there is none."""
+        return self.tokenizer.settings.prompt
 
     def save_pretrained(self, folder: str | Path, **options: Any) -> None:
         """Save model, tokenizer and settings as a plain sentence-transformers checkpoint, which
@@ -230,17 +255,20 @@ class StoryEncoder:
             {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
             for i, (kind, path) in enumerate(kinds.items())
         ]
+        settings = self.tokenizer.settings
+        flags = {name: f"pooling_mode_{flag}" for flag, name in POOLING_FLAGS.items()}
         pooling = {
             "word_embedding_dimension": self.model.config.hidden_size,
-            "pooling_mode_cls_token": self.pooling == "first",
-            "pooling_mode_mean_tokens": self.pooling == "mean",
+            **{flag: name == self.pooling for name, flag in flags.items()},
+            "include_prompt": settings.include_prompt,
         }
-        text = {"max_seq_length": self.context_tokens, "do_lower_case": self.tokenizer.lowercase}
+        text = {"max_seq_length": self.context_tokens, "do_lower_case": settings.lowercase}
         (Path(folder) / "1_Pooling").mkdir(exist_ok=True)
         for file, content in {
             "modules.json": modules,
             "1_Pooling/config.json": pooling,
             "sentence_bert_config.json": text,
+            "config_sentence_transformers.json": settings.saved_prompts(),
         }.items():
             (Path(folder) / file).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
 
@@ -257,8 +285,8 @@ class StoryEncoder:
         (variants, dimensions), float32.
 
         Equal chunks pass through the model once, also if different tokens of them are pooled. The
-        vector of a variant of several chunks is the mean over all its pooled tokens (with
-        first-token pooling, over its chunks).
+        vector of a variant of several chunks is the mean over all its pooled tokens (with pooling
+        by the first or last token, over its chunks).
 
         Args:
             variants: texts, or the chunks of each variant, from `TokenizedStory.chunks`.
@@ -308,20 +336,26 @@ class StoryEncoder:
         total = sum(map(len, rows))
         vectors: list[torch.Tensor] = []
         vector_ids: list[int] = []
-        weights: list[int] = []
+        weights: list[float] = []
+        pooled_tokens = POOLED_TOKENS.get(self.pooling, slice(None))
         with self.passes.running():
             for batch in self._batches([len(row) for row in rows]):
                 states = self.passes.states(rows[batch])
                 # The tokens of each mask, as indices in the states of the batch.
-                tokens = []
+                tokens, token_weights = [], []
                 start = 0
                 for row, (_, masks) in zip(rows[batch], texts[batch], strict=True):
                     for mask, vector_id in masks.items():
-                        tokens.append(start + np.frombuffer(mask, bool).nonzero()[0])
+                        places = np.frombuffer(mask, bool).nonzero()[0][pooled_tokens]
+                        is_weighted = self.pooling == "weightedmean"
+                        tokens.append(start + places)
+                        token_weights.append(
+                            (places + 1 if is_weighted else np.ones_like(places)).astype(np.float32)
+                        )
                         vector_ids.append(vector_id)
                     start += len(row)
-                weights += [len(each) if self.pooling == "mean" else 1 for each in tokens]
-                vectors.append(self.passes.pooled(states, tokens, self.pooling))
+                weights += [float(each.sum()) for each in token_weights]
+                vectors.append(self.passes.pooled(states, tokens, token_weights))
                 if progress is not None:
                     progress(start / total)
         order = np.argsort(vector_ids)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from narrative_twins.encoder.loading import CheckpointSettings
 from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Order, StoryError
 
@@ -59,19 +60,24 @@ class StoryTokenizer:
 
     Args:
         tokenizer: a `transformers` tokenizer.
-        context_tokens: how many tokens the encoder reads at once; ValueError if special tokens
-            alone fill them.
-        lowercase: whether text is lowercased first.
+        context_tokens: how many tokens the encoder reads at once; ValueError if special tokens and
+            the prompt alone fill them.
+        settings: whether text is lowercased first, and the prompt that is read before every text.
 
     Attributes:
         head, tail: ids of the special tokens before and after a text.
-        max_text_tokens: how many tokens of a text fit between them.
+        prompt: the prompt, which is between the head and the text.
+        prompt_ids: its token ids, without spaces at its end, which belong to the text.
+        unpooled: how many tokens of a text are not pooled because of its prompt.
+        max_text_tokens: how many tokens of a text fit between the special tokens and the prompt.
         pad_id: the token id to pad with.
     """
 
-    def __init__(self, tokenizer: Any, context_tokens: int, lowercase: bool = False) -> None:
+    def __init__(
+        self, tokenizer: Any, context_tokens: int, settings: CheckpointSettings | None = None
+    ) -> None:
         self.tokenizer = tokenizer
-        self.lowercase = lowercase
+        self.settings = settings = settings or CheckpointSettings()
         self._splits_at_spaces = _splits_at_spaces(tokenizer)
         # Special tokens are what the tokenizer puts around a sample text.
         bare, full = self.ids([_ANCHOR])[0], self.ids([_ANCHOR], special=True)[0]
@@ -79,15 +85,24 @@ class StoryTokenizer:
             i for i in range(len(full) + 1) if np.array_equal(full[i : i + len(bare)], bare)
         )
         self.head, self.tail = full[:start], full[start + len(bare) :]
+        self._anchor = bare
+        self.prompt = settings.prompt.lower() if settings.lowercase else settings.prompt
+        self.prompt_ids, self.unpooled = bare[:0], 0
+        if self.prompt:
+            self.prompt_ids = self.ids([self.prompt.rstrip()])[0]
+            if not settings.include_prompt:
+                # As in sentence-transformers, also if its last token is another one before a text.
+                full = self.ids([self.prompt], special=True)[0]
+                self.unpooled = len(full) - (full[-1] in tokenizer.all_special_ids)
         self.context_tokens = context_tokens
-        self.max_text_tokens = context_tokens - len(self.head) - len(self.tail)
+        special = len(self.head) + len(self.prompt_ids) + len(self.tail)
+        self.max_text_tokens = context_tokens - special
         # Padding is masked, so any id will do if the tokenizer has no padding token.
         self.pad_id: int = tokenizer.pad_token_id or 0
         if self.max_text_tokens < 1:
-            special = len(self.head) + len(self.tail)
             raise ValueError(
                 f"context_tokens={context_tokens} leaves no room for text: there are {special}"
-                " special tokens"
+                f" special tokens{' and tokens of the prompt' if self.prompt else ''}"
             )
 
     def probes(self) -> tuple[Ids, Ids]:
@@ -110,49 +125,69 @@ class StoryTokenizer:
         for each character."""
         rows: list[Ids] = []
         for piece in _pieces(text):
-            before = later or bool(rows)
-            row = self.ids([f"{_ANCHOR} {piece}" if before else piece])[0]
-            rows.append(row[len(self.ids([_ANCHOR])[0]) :] if before else row)
+            is_first = not later and not rows
+            before, start = (
+                (self.prompt, self.prompt_ids) if is_first else (f"{_ANCHOR} ", self._anchor)
+            )
+            rows.append(self.ids([before + piece])[0][len(start) :])
         return np.concatenate(rows)
 
     def texts(self, sentences: Sequence[str]) -> list[str]:
         """Sentences prepared for tokenization: line breaks are replaced by spaces, and text is
         lowercased if set."""
         texts = [_LINE_BREAK.sub(" ", sentence).strip() for sentence in sentences]
-        return [text.lower() for text in texts] if self.lowercase else texts
+        return [text.lower() for text in texts] if self.settings.lowercase else texts
 
-    def tokenize_joined(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
-        """Token ids of texts joined by a space, without special tokens and not truncated; and for
-        each token the index of the text that has most of its characters. A token that is only the
-        space between two texts belongs to the second. Raises StoryError for a slow tokenizer, which
-        does not provide the characters of tokens.
+    def tokenize_joined(self, texts: Sequence[str]) -> tuple[Ids, Ids, Ids]:
+        """Token ids of the prompt, and of texts joined by a space after it, without special tokens
+        and not truncated; and for each token of these the index of the text that has most of its
+        characters. A token that is only the space before a text belongs to it. Raises StoryError
+        for a slow tokenizer, which does not provide the characters of tokens.
         """
         if not self.tokenizer.is_fast:
             raise StoryError(
                 "a slow tokenizer can't assign the tokens of a text to its sentences; use a fast"
                 " tokenizer"
             )
-        text = " ".join(texts)
+        text = self.prompt + " ".join(texts)
         if len(text) > PIECE:
             rows = [self.ids_in_pieces(part, later=i > 0) for i, part in enumerate(texts)]
             owners_of = np.arange(len(texts), dtype=np.int32)
-            return np.concatenate(rows), np.repeat(owners_of, [len(row) for row in rows])
+            owners = np.repeat(owners_of, [len(row) for row in rows])
+            return self.prompt_ids, np.concatenate(rows), owners
         encoding = self.tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
-        # For each character the text it belongs to, and its weight: a space between texts belongs
-        # to the text after it, with weight 0, so that it decides only about tokens without any
-        # other character.
-        text_of = np.repeat(
-            np.arange(len(texts)), [len(part) + (i > 0) for i, part in enumerate(texts)]
-        )
-        weights = np.ones(len(text))
-        weights[np.cumsum([len(part) + 1 for part in texts[:-1]], dtype=int) - 1] = 0
-        owners = []
+        # For each character the text it belongs to (0 for the prompt), and its weight: a space
+        # before a text belongs to it, with weight 0, so that it decides only about tokens without
+        # any other character.
+        bare = len(self.prompt.rstrip())
+        spaces = [len(self.prompt) - bare, *[1] * (len(texts) - 1)]
+        sizes = np.array([(0, bare), *zip(spaces, map(len, texts), strict=True)])
+        text_of = np.repeat(np.arange(len(sizes)), sizes.sum(axis=1))
+        weights = np.repeat(np.tile([0.0, 1.0], len(sizes)), sizes.ravel())
+        majority = []
         for start, end in encoding["offset_mapping"]:
             counts = np.bincount(text_of[start:end], weights[start:end])
-            owners.append(counts.argmax() if counts.any() else text_of[min(start, len(text) - 1)])
-        return np.asarray(encoding["input_ids"], np.int32), np.asarray(owners, np.int32)
+            at = min(start, len(text) - 1)
+            majority.append(counts.argmax() if counts.any() else text_of[at])
+        ids, owners = np.array(encoding["input_ids"], np.int32), np.array(majority, np.int32) - 1
+        count = np.count_nonzero(owners < 0)
+        return ids[:count], ids[count:], owners[count:]
+
+    def around(
+        self, prompt: Ids, ids: Ids, marks: NDArray[Any], special: int, none: int
+    ) -> tuple[Ids, NDArray[Any]]:
+        """The token ids of a text after its prompt, between special tokens; and marks of all these,
+        given some of the text's, shape (..., T): `special` for other tokens, or `none` if they are
+        not pooled, as those of the prompt if the settings exclude it."""
+        row = np.concatenate([self.head, prompt, ids, self.tail])
+        all_marks = np.full((*marks.shape[:-1], len(row)), special, marks.dtype)
+        start = len(self.head) + len(prompt)
+        all_marks[..., start : start + len(ids)] = marks
+        if special != none:
+            all_marks[..., : min(self.unpooled, len(row) - 1)] = none
+        return row, all_marks
 
     def tokenize(self, sentences: Sequence[str]) -> TokenizedStory:
         """Tokenize a story; raises StoryError if a sentence has no tokens."""
@@ -197,26 +232,35 @@ class StoryTokenizer:
         if runs and len(text := runs[0][0]) > PIECE:
             yield [self.ids_in_pieces(text)], [self.ids_in_pieces(text, later=True)], True
             return
-        plain = self._ids_of_lists([[*run, " ".join(run), " ".join(run[::-1])] for run in runs])
+        starts = [[*run, " ".join(run), " ".join(run[::-1])] for run in runs]
+        plain = self._ids_after(self.prompt, self.prompt_ids, starts)
         # With most tokenizers, sentences have the same ids at the start of a text and later.
-        alike = [_are_exact(rows[:-2], rows[:-2], *rows[-2:]) for rows in plain]
+        alike = [begin and _are_exact(rows[:-2], rows[:-2], *rows[-2:]) for rows, begin in plain]
         differ = [run for run, is_alike in zip(runs, alike, strict=True) if not is_alike]
-        anchored = self._ids_of_lists(
-            [[_ANCHOR, *(f"{_ANCHOR} {text}" for text in run)] for run in differ]
-        )
-        for (*first, forwards, backwards), is_alike in zip(plain, alike, strict=True):
+        anchored = self._ids_after(f"{_ANCHOR} ", self._anchor, differ)
+        for ((*first, forwards, backwards), begin), is_alike in zip(plain, alike, strict=True):
             if is_alike:
                 yield first, first, True
                 continue
-            anchor, *rows = anchored.pop(0)
-            later = [row[len(anchor) :] for row in rows]
-            is_exact = all(np.array_equal(row[: len(anchor)], anchor) for row in rows)
-            yield first, later, is_exact and _are_exact(first, later, forwards, backwards)
+            later, begin_too = anchored.pop(0)
+            is_exact = begin and begin_too and _are_exact(first, later, forwards, backwards)
+            yield first, later, is_exact
 
-    def _ids_of_lists(self, lists: list[list[str]]) -> list[list[Ids]]:
-        """Token ids of each text in several lists, in one call of the tokenizer."""
-        rows = iter(self.ids([text for texts in lists for text in texts]) if lists else [])
-        return [list(islice(rows, len(texts))) for texts in lists]
+    def _ids_after(
+        self, before: str, start: Ids, lists: list[list[str]]
+    ) -> list[tuple[list[Ids], bool]]:
+        """Token ids of each text in several lists after the text `before`, whose ids are `start`,
+        in one call of the tokenizer; and for each list whether all have these ids before."""
+        texts = [before + text for each in lists for text in each]
+        rows = iter(self.ids(texts) if texts else [])
+        grouped = [list(islice(rows, len(each))) for each in lists]
+        return [
+            (
+                [row[len(start) :] for row in each],
+                all(np.array_equal(row[: len(start)], start) for row in each),
+            )
+            for each in grouped
+        ]
 
 
 def _are_exact(first: list[Ids], later: list[Ids], forwards: Ids, backwards: Ids) -> bool:
@@ -424,7 +468,7 @@ class TokenizedStory:
         context. `pooled` is the half-open range of sentences whose tokens are pooled, None for all
         tokens with the special tokens. Raises StoryError if no token belongs to a pooled
         sentence."""
-        ids, owners = self._ids_of(order)
+        prompt, ids, owners = self._ids_of(order)
         mask = (
             np.ones(len(ids), bool)
             if pooled is None
@@ -434,48 +478,50 @@ class TokenizedStory:
             raise StoryError(
                 f"sentences {order} have no tokens in the window {pooled}: there is nothing to pool"
             )
-        return self._split(ids, mask[None], special=pooled is None)[0]
+        return self._split(prompt, ids, mask[None], special=pooled is None)[0]
 
     def sentence_chunks(
         self, window: Window, special: bool
     ) -> tuple[list[list[Chunk]], list[list[Chunk]]]:
         """The window in its context as chunks, several times: for each sentence of the window with
-        only its tokens pooled (the first list); then, if `special` and the tokenizer has special
-        tokens, once with only these pooled (the second list). Raises StoryError if a sentence has
-        no tokens.
+        only its tokens pooled (the first list); then, if `special`, once with only special tokens
+        and the prompt pooled, if there are any (the second list). Raises StoryError if a sentence
+        has no tokens.
         """
-        ids, owners = self._ids_of(window.base)
+        prompt, ids, owners = self._ids_of(window.base)
         masks = owners == np.arange(window.lo, window.hi)[:, None]
         if (missing := np.flatnonzero(~masks.any(axis=1))).size:
             i = window.lo + int(missing[0])
             raise StoryError(
                 f"sentence {i} ({self.texts[i][:40]!r}) has no tokens of its own in this text"
             )
-        texts = self._split(ids, masks, special=False)
-        if not special or not len(self.tokenizer.head) + len(self.tokenizer.tail):
-            return texts, []
-        return texts, self._split(ids, np.zeros((1, len(ids)), bool), special=True)
+        texts = self._split(prompt, ids, masks, special=False)
+        nothing = np.zeros((1, len(ids)), bool)
+        rest = self._split(prompt, ids, nothing, special=True) if special else []
+        return texts, [chunks for chunks in rest if chunks]
 
-    def _split(self, ids: Ids, masks: Mask, special: bool) -> list[list[Chunk]]:
-        """For each mask the text, split into chunks that fit the context, without chunks that have
-        no pooled tokens."""
-        head, tail, room = self.tokenizer.head, self.tokenizer.tail, self.tokenizer.max_text_tokens
+    def _split(self, prompt: Ids, ids: Ids, masks: Mask, special: bool) -> list[list[Chunk]]:
+        """For each mask the text, split into chunks that fit the context after the prompt, without
+        chunks that have no pooled tokens."""
+        tokens = self.tokenizer
+        room = max(1, tokens.max_text_tokens + len(tokens.prompt_ids) - len(prompt))
         texts: list[list[Chunk]] = [[] for _ in masks]
         for start in range(0, len(ids), room):
-            part = np.concatenate([head, ids[start : start + room], tail])
-            pooled = np.full((len(masks), len(part)), special)
-            pooled[:, len(head) : len(part) - len(tail)] = masks[:, start : start + room]
+            at = slice(start, start + room)
+            part, pooled = tokens.around(prompt, ids[at], masks[:, at], special, False)
             for text, mask in zip(texts, pooled, strict=True):
                 if mask.any():
                     text.append(Chunk(part, mask))
         return texts
 
-    def _ids_of(self, order: Order) -> tuple[Ids, Ids]:
-        """Token ids of the text of an order of sentences, and the sentence that each token belongs
-        to."""
+    def _ids_of(self, order: Order) -> tuple[Ids, Ids, Ids]:
+        """Token ids of the prompt and of the text of an order of sentences, and the sentence that
+        each token of the text belongs to."""
         sentences = np.array(order, np.int32)
         if not self.exact:
-            ids, owners = self.tokenizer.tokenize_joined([self.texts[i] for i in order])
-            return ids, sentences[owners]
+            texts = [self.texts[i] for i in order]
+            prompt, ids, owners = self.tokenizer.tokenize_joined(texts)
+            return prompt, ids, sentences[owners]
         rows = [self.first[order[0]], *(self.later[i] for i in order[1:])]
-        return np.concatenate(rows), np.repeat(sentences, [len(row) for row in rows])
+        owners = np.repeat(sentences, [len(row) for row in rows])
+        return self.tokenizer.prompt_ids, np.concatenate(rows), owners

@@ -147,7 +147,7 @@ class TwinsCollator:
         """Token ids of a text and the window of each token."""
         tokens = self.tokens
         sentences, windows = text
-        ids, sentence_of_token = tokens.tokenize_joined(tokens.texts(sentences))
+        prompt, ids, sentence_of_token = tokens.tokenize_joined(tokens.texts(sentences))
         limit = tokens.max_text_tokens
         if len(ids) > limit:
             warn_once(
@@ -157,10 +157,7 @@ class TwinsCollator:
         window_ids = np.asarray(windows, np.int32)[sentence_of_token[:limit]]
         # Special tokens are only pooled if the story has one window. `windows` does not show it:
         # the random choices may put all sentences of a twin into the first of several windows.
-        special = -1 if several_windows else 0
-        return np.concatenate([tokens.head, ids[:limit], tokens.tail]), np.pad(
-            window_ids, (len(tokens.head), len(tokens.tail)), constant_values=special
-        )
+        return tokens.around(prompt, ids[:limit], window_ids, -1 if several_windows else 0, -1)
 
 
 @cache
@@ -222,8 +219,7 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
             caching.
 
     Raises:
-        ValueError: a setting is invalid, or the model pools neither by the mean nor by the first
-            token.
+        ValueError: a setting is invalid, or the pooling of the model is not supported.
     """
 
     def __init__(self, model: Any, mini_batch_size: int | None = None) -> None:

@@ -7,18 +7,19 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 from datasets import IterableDataset
 from sentence_transformers.base.evaluation import SequentialEvaluator
 from transformers import HfArgumentParser, TrainerCallback
 
+from narrative_twins.encoder.loading import Pooling
 from narrative_twins.hub.facts import EncoderFacts, read_fact_values
 from narrative_twins.salience.options import Approximation
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
 from narrative_twins.training.reporting import last_metrics, summary
-from narrative_twins.training.trainer import last_complete_checkpoint, setting
+from narrative_twins.training.trainer import last_complete_checkpoint, setting, trainable_encoder
 
 DEFAULTS: dict[str, Any] = {
     "eval_strategy": "steps",
@@ -54,7 +55,8 @@ class ScriptArguments:
 
     config: str | None = setting(None, "A YAML file of settings; flags override it.")
     encoder: str | None = setting(None, "Folder or Hub id to start from; default: packaged.")
-    pooling: Literal["mean", "first"] | None = setting(None, "Default: as in the checkpoint.")
+    pooling: Pooling | None = setting(None, "Default: as in the checkpoint.")
+    prompt: str | None = setting(None, "Read before every text; default: as in the checkpoint.")
     attn_implementation: str | None = setting(None, "For example sdpa or flash_attention_2.")
     train_source: str | None = setting(None, "File, folder or Hub id of rows; default: packaged.")
     eval_source: str | None = setting(None, "The same; default: split validation of the training.")
@@ -66,6 +68,15 @@ class ScriptArguments:
     card: str | None = setting(None, "A YAML file of facts for the model card, such as license.")
     resume: bool = setting(False, "Resume from the last checkpoint in output_dir, if any.")
     smoke: bool = setting(False, "Test run: a few steps on a few rows.")
+
+    def load_encoder(self) -> Any:
+        """The encoder to train, see `trainable_encoder`."""
+        return trainable_encoder(
+            self.encoder,
+            pooling=self.pooling,
+            prompt=self.prompt,
+            attn_implementation=self.attn_implementation,
+        )
 
 
 def parse_arguments(

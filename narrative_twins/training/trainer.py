@@ -77,6 +77,8 @@ def trainable_encoder(
     name: str | Path | None = None,
     *,
     pooling: loading.Pooling | None = None,
+    prompt: str | None = None,
+    prompt_name: str | None = None,
     dropout: float = 0.1,
     **options: Any,
 ) -> SentenceTransformer:
@@ -87,7 +89,7 @@ def trainable_encoder(
             PEFT adapter of one; None for the default. The adapter is merged into its base, and all
             weights are trained; to train an adapter only, add a new one:
             `model.add_adapter(peft.LoraConfig(...))`.
-        pooling: `"mean"` or `"first"`; default as in the checkpoint, else `"mean"`.
+        pooling, prompt, prompt_name: see `StoryEncoder`; saved with the encoder.
         dropout: the `attention_dropout` of models whose configuration has no dropout, such as
             ModernBERT; dropout twins need some.
         options: for `from_pretrained` of the model, such as `revision`, `token` or
@@ -95,7 +97,7 @@ def trainable_encoder(
 
     Raises:
         OSError: the model can't be loaded, or its weights do not fit it.
-        ValueError: the pooling is unknown, or the tokenizer belongs to another model.
+        ValueError: the pooling or the prompt is unknown, or the tokenizer belongs to another model.
     """
     if name is None:
         name = loading.default_encoder()
@@ -108,7 +110,8 @@ def trainable_encoder(
     if not has_dropout(config) and hasattr(config, "attention_dropout"):
         options["attention_dropout"] = dropout
     model = loading.load_story_model(name, pooling=pooling, dtype="float32", **options)
-    kind = loading.check_pooling(pooling or model.checkpoint_settings.pooling or "mean")
+    settings = model.checkpoint_settings.with_prompt(prompt, prompt_name)
+    kind = loading.check_pooling(pooling or settings.pooling or model.default_pooling)
     kwargs = {"config_kwargs": base_hub, "processor_kwargs": base_hub}
     transformer = _Loaded(str(base), model_kwargs={"model": model}, **kwargs)
     # Saved checkpoints name the class.
@@ -117,9 +120,12 @@ def trainable_encoder(
         transformer.processor = loading.load_tokenizer(name, **hub)
     check_vocabulary(name, transformer.tokenizer, model)
     transformer.max_seq_length = model_limit(model, transformer.tokenizer)
-    mode: Any = "mean" if kind == "mean" else "cls"
-    pooled = PoolingModule(transformer.get_embedding_dimension(), pooling_mode=mode)
-    return SentenceTransformer(modules=[transformer, pooled])
+    mode: Any = "cls" if kind == "first" else kind
+    size = transformer.get_embedding_dimension()
+    return SentenceTransformer(
+        modules=[transformer, PoolingModule(size, mode, settings.include_prompt)],
+        **settings.saved_prompts(),
+    )
 
 
 class NarrativeTwinsTrainer(SentenceTransformerTrainer):
@@ -214,9 +220,9 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
 
     def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
         """The collator of the loss, or of all losses. Raises ValueError if the arguments set
-        prompts for texts that are encoded without, as stories are scored."""
+        prompts for texts that have the encoder's, as stories that are scored."""
         limit = model_limit(model[0].auto_model, model.tokenizer, args.context_tokens)
-        tokens = StoryTokenizer(model.tokenizer, limit, loading.module_settings(model).lowercase)
+        tokens = StoryTokenizer(model.tokenizer, limit, loading.module_settings(model))
         plain = super().get_data_collator(model, args, processing_class)
         several, prompts = isinstance(self.loss, dict), args.prompts or {}
         collators = {}
@@ -226,8 +232,9 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             is_prompted = name in prompts if several and isinstance(prompts, dict) else prompts
             if part is not None and is_prompted:
                 raise ValueError(
-                    f"prompts={prompts!r}: narrative twins are encoded without prompts, as stories"
-                    " are scored; give prompts by the names of other data sets only"
+                    f"prompts={prompts!r}: narrative twins have the prompt of the encoder, as"
+                    " stories that are scored: trainable_encoder(prompt=...); give prompts by the"
+                    " names of other data sets only"
                 )
         return CollatorByDataset(collators) if several else collators[""]
 

@@ -201,8 +201,9 @@ def test_unsupported_precisions_and_devices(options, base):
 
 def test_pooling_in_the_layout_of_old_checkpoints(folder):
     known = {"cls_token": "first", "mean_tokens": "mean", "max_tokens": "max_tokens"}
+    known |= {"lasttoken": "lasttoken", "weightedmean_tokens": "weightedmean"}
     for mode, pooling in known.items():
-        flags = {"pooling_mode_lasttoken": False, f"pooling_mode_{mode}": True}
+        flags = {"pooling_mode_mean_sqrt_len_tokens": False, f"pooling_mode_{mode}": True}
         file("1_Pooling/config.json", {"word_embedding_dimension": 3, **flags})(folder)
         assert read_checkpoint_settings(folder).pooling == pooling
 
@@ -217,7 +218,9 @@ def test_pooling_of_the_user_replaces_that_which_cant_be_read(name, folder):
 def test_unsupported_pooling_is_refused(bert_folder, tmp_path):
     parts = [modules.Transformer(bert_folder), modules.Pooling(32), modules.Dense(32, 8)]
     SentenceTransformer(modules=parts).save_pretrained(str(tmp_path), create_model_card=False)
-    with pytest.raises(ValueError, match="pooling 'Dense' is not supported; set pooling= to"):
+    with pytest.raises(
+        ValueError, match="'Dense' is not supported, only Normalize .*set pooling= to"
+    ):
         StoryEncoder.from_pretrained(tmp_path)
     with pytest.raises(ValueError, match="pooling 'max' is not supported"):
         StoryEncoder(*encoder_of("bert"), pooling="max")

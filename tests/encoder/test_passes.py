@@ -17,21 +17,25 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from narrative_twins import StoryEncoder, score_stories
 from narrative_twins.encoder.passes import PACKED, ForwardPasses, packed_attention, using_attention
 
-from support.models import encoder_of, small
+from support.models import DECODERS, encoder_of, small
 from support.processes import run_python
 from support.scoring import THREE
 
-PACKING = ("bert", "roberta", "xlm-roberta", "modernbert")
+PACKING = ("bert", "roberta", "xlm-roberta", "modernbert", *DECODERS)
 
 
-def naive_attention(q, k, v, lengths, window, scale):
-    """Attention computed token by token; all arguments of shape (heads, tokens, size)."""
+def naive_attention(q, k, v, lengths, window, scale, causal):
+    """Attention computed token by token; all arguments of shape (heads, tokens, size), k and v
+    perhaps with fewer heads."""
+    k, v = (x.repeat_interleave(q.shape[0] // x.shape[0], dim=0) for x in (k, v))
     out, start = torch.zeros(q.shape[1], q.shape[0], q.shape[2], dtype=torch.float64), 0
     for length in lengths:
         for head in range(q.shape[0]):
             for i in range(start, start + length):
                 attended = [
-                    j for j in range(start, start + length) if window is None or abs(i - j) < window
+                    j
+                    for j in range(start, i + 1 if causal else start + length)
+                    if window is None or abs(i - j) < window
                 ]
                 weights = torch.softmax(
                     torch.stack([q[head, i] @ k[head, j] * scale for j in attended]).double(), 0
@@ -44,14 +48,16 @@ def naive_attention(q, k, v, lengths, window, scale):
     return out
 
 
+@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
     ("dtype", "window"), [(torch.float32, None), (torch.float32, 5), (torch.bfloat16, 5)]
 )
-def test_packed_attention_is_attention_within_each_text(dtype, window):
+def test_packed_attention_is_attention_within_each_text(dtype, window, causal):
     runs = [(3, 2), (1, 7), (2, 12)]
     lengths = [length for count, length in runs for _ in range(count)]
     torch.manual_seed(0)
-    q, k, v = (torch.randn(1, 2, sum(lengths), 4).to(dtype) for _ in range(3))
+    heads = (2, 1, 1) if causal else (2, 2, 2)
+    q, k, v = (torch.randn(1, count, sum(lengths), 4).to(dtype) for count in heads)
     for scale in (None, 0.3):
         with torch.inference_mode():
             found, weights = packed_attention(
@@ -61,25 +67,26 @@ def test_packed_attention_is_attention_within_each_text(dtype, window):
                 v,
                 None,
                 text_runs=runs,
+                causal=causal,
                 scaling=scale,
                 sliding_window=window,
             )
         assert weights is None and found.dtype == dtype and found.shape == (1, sum(lengths), 2, 4)
         expected = naive_attention(
-            q[0].float(), k[0].float(), v[0].float(), lengths, window, scale or 0.5
+            q[0].float(), k[0].float(), v[0].float(), lengths, window, scale or 0.5, causal
         )
         assert torch.allclose(
             found[0].double(), expected, atol=1e-6 if dtype == torch.float32 else 0.03
         )
 
 
-@pytest.mark.parametrize("pooling", ["mean", "first"])
-def test_pooling_by_hand(pooling):
+def test_pooling_by_hand():
     states = torch.arange(1.0, 13).reshape(6, 2).bfloat16()
     tokens = [np.array([1, 2]), np.array([3])]
-    vectors = small().passes.pooled(states, tokens, pooling)
+    weights = [np.array([1, 3], np.float32), np.array([5], np.float32)]
+    vectors = small().passes.pooled(states, tokens, weights)
     assert vectors.dtype == torch.float32
-    assert vectors.tolist() == [[4, 5] if pooling == "mean" else [3, 4], [7, 8]]
+    assert vectors.tolist() == [[(3 + 3 * 5) / 4, (4 + 3 * 6) / 4], [7, 8]]
 
 
 def rows_of(encoder: StoryEncoder, lengths: list[int]) -> list[np.ndarray]:

@@ -115,6 +115,7 @@ _NAMED = "not safetensors in its folder; save the model as safetensors"
 _MODULES = "modules.json of .* is invalid"
 _EMBEDDINGS = "embeddings.word_embeddings.weight"
 _TRANSFORMER = [{"path": "0_T", "type": "sentence_transformers.models.Transformer"}]
+_PROMPTS = "config_sentence_transformers.json"
 # fmt: off
 WEIGHTS = {
     "no layer 1": (weights(lambda found: {name: x for name, x in found.items() if "layer.1." not in name}),
@@ -150,13 +151,18 @@ SETTINGS = {
     "pooling is a number": (file("1_Pooling/config.json", {"pooling_mode": 5}), _MODULES),
     "pooling is deep": (file("1_Pooling/config.json", b"[" * 100_000), _MODULES),
     "pooling is missing": (lambda folder: shutil.rmtree(folder / "1_Pooling"),
-                           "1_Pooling/config.json is missing; get it, or set pooling= to 'mean' or 'first'"),
+                           "1_Pooling/config.json is missing; get it, or set pooling= to 'mean', 'first', 'lasttoken' or"),
     "pooling is null": (file("1_Pooling/config.json", b"null"), _MODULES),
     "modules are null": (file("modules.json", b"null"), _MODULES),
     "transformer is elsewhere": (file("modules.json", _TRANSFORMER), "the transformer is in 0_T; load that folder"),
     "modules are no JSON": (file("modules.json", b"{no"), _MODULES),
     "modules have no type": (file("modules.json", [{"path": ""}]), _MODULES),
     "module of other code": (with_module("evil.Module"), "'evil.Module' is not supported"),
+    "prompts are no texts": (both(file("modules.json", _TRANSFORMER[:0]), file(_PROMPTS, {"prompts": {"a": 5}})),
+                             "prompts are not texts by name"),
+    "prompts are a list": (both(file("modules.json", _TRANSFORMER[:0]), file(_PROMPTS, {"prompts": ["a"]})), _MODULES),
+    "prompt is unknown": (both(file("modules.json", _TRANSFORMER[:0]), file(_PROMPTS, {"default_prompt_name": "a"})),
+                          "default_prompt_name is none of them"),
     "pooling is outside": (file("modules.json", [{"path": "../o", "type": "sentence_transformers.models.Pooling"}]),
                            "'../o/config.json' is outside of the folder"),
     "no tokenizer": (without("tokenizer*"), "tokenizer"),

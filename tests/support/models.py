@@ -48,6 +48,8 @@ SPECIAL = {
     "bert": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
     "roberta": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
 }
+DECODERS = {"qwen3": "$A </s>", "llama": "<s> $A", "mistral": "<s> $A </s>"}
+"""Decoders, and what their tokenizers put around a text, as published embedders of these kinds."""
 BERT_LIKE = ("bert", "bert-cased", "modernbert", "superwords")
 
 
@@ -63,7 +65,17 @@ def tokenizer_of(kind: str, learn: Learn = LITTLE):
         names |= {"cls_token": "<s>", "sep_token": "</s>"}
     options = {"special_tokens": special, "show_progress": False}
     texts = learn.texts
-    if kind in ("bert", "bert-cased", "mpnet"):
+    if kind in DECODERS:
+        made = Tokenizer(models.BPE(unk_token="<unk>"))
+        words = Regex(r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+")
+        split = pre_tokenizers.Split(words, "isolated")
+        of_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        made.pre_tokenizer = pre_tokenizers.Sequence([split, of_bytes])
+        if kind == "mistral":
+            made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+        alphabet = pre_tokenizers.ByteLevel.alphabet() if kind != "mistral" else []
+        trainer = trainers.BpeTrainer(vocab_size=learn.size, initial_alphabet=alphabet, **options)
+    elif kind in ("bert", "bert-cased", "mpnet"):
         made = Tokenizer(models.WordPiece(unk_token=names["unk_token"]))
         made.normalizer = normalizers.BertNormalizer(lowercase=kind != "bert-cased")
         made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -92,8 +104,11 @@ def tokenizer_of(kind: str, learn: Learn = LITTLE):
     made.train_from_iterator(texts, trainer)
     first, last = names["cls_token"], names["sep_token"]
     made.post_processor = processors.TemplateProcessing(
-        f"{first} $A {last}", special_tokens=[(x, made.token_to_id(x)) for x in (first, last)]
+        DECODERS.get(kind, f"{first} $A {last}"),
+        special_tokens=[(x, made.token_to_id(x)) for x in (first, last)],
     )
+    if kind == "qwen3":
+        names["padding_side"] = "left"
     return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **names)
 
 
@@ -117,9 +132,15 @@ def encoder_of(kind: str, positions: int = 512, learn: Learn = LITTLE):
         "initializer_range": 0.5,
     }
     names = {"roberta": "Roberta", "mpnet": "MPNet", "xlm-roberta": "XLMRoberta"}
+    if kind in DECODERS:
+        # Two heads of the query share one of key and value; Mistral has a short sliding window.
+        del size["initializer_range"]
+        size |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
+        size |= {"sliding_window": 24} if kind == "mistral" else {}
     # These do not use the positions up to the padding id.
     kept = tokenizer.pad_token_id + 1 if kind in names else 0
-    name = (names | {"modernbert": "ModernBert"}).get(kind, "Bert")
+    others = {"modernbert": "ModernBert", **{kind: kind.capitalize() for kind in DECODERS}}
+    name = (names | others).get(kind, "Bert")
     if name == "ModernBert":
         first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
         size |= {"cls_token_id": first, "bos_token_id": first}
@@ -132,11 +153,15 @@ def encoder_of(kind: str, positions: int = 512, learn: Learn = LITTLE):
 
 @cache
 def small(
-    kind: str = "bert", positions: int = 512, pooling: str = "mean", attention: str = "auto"
+    kind: str = "bert",
+    positions: int = 512,
+    pooling: str = "mean",
+    attention: str = "auto",
+    **options,
 ) -> StoryEncoder:
     """A random encoder of a kind, built once."""
     model, tokenizer = encoder_of(kind, positions)
-    return StoryEncoder(model, tokenizer, pooling=pooling, attention=attention)
+    return StoryEncoder(model, tokenizer, pooling=pooling, attention=attention, **options)
 
 
 @cache

@@ -7,13 +7,13 @@ import torch
 import torch.nn.functional as F
 
 
-def tokens_of(tokenizer, sentences):
-    """Token ids of the text of `sentences`, and the index of the sentence of each token, None for
-    special tokens."""
-    text = ""
-    spans = []
-    for sentence in sentences:
-        text += " " if text else ""
+def tokens_of(tokenizer, sentences, prompt=""):
+    """Token ids of the text of `sentences` after a prompt, and the index of the sentence of each
+    token, None for special tokens and the prompt's."""
+    text = prompt
+    spans = [(0, len(prompt.rstrip()))]
+    for number, sentence in enumerate(sentences):
+        text += " " if number else ""
         spans.append((len(text), len(text) + len(sentence)))
         text += sentence
     encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
@@ -24,7 +24,8 @@ def tokens_of(tokenizer, sentences):
         overlaps = [max(0, min(end, hi) - max(start, lo)) for lo, hi in spans]
         if max(overlaps) == 0:  # the space between two sentences
             overlaps = [1 if lo == end else 0 for lo, hi in spans]
-        owners.append(None if special else overlaps.index(max(overlaps)))
+        owner = overlaps.index(max(overlaps)) - 1
+        owners.append(None if special or owner < 0 else owner)
     return encoded["input_ids"], owners
 
 
@@ -32,9 +33,11 @@ class Oracle:
     """Scores one story at a time with a `transformers` model and its fast tokenizer; the story must
     fit the context. `measure` is a name in `MEASURES`."""
 
-    def __init__(self, model, tokenizer, pooling="mean", measure="cosine"):
+    def __init__(
+        self, model, tokenizer, pooling="mean", measure="cosine", prompt="", include_prompt=True
+    ):
         self.model, self.tokenizer, self.pooling = model.eval(), tokenizer, pooling
-        self.measure = measure
+        self.measure, self.prompts = measure, (prompt, include_prompt)
 
     def similarity(self, a, b):
         return MEASURES[self.measure](a.double(), b.double())
@@ -48,9 +51,8 @@ class Oracle:
         """The vector of `window` in the text of `sentences`; `windows` has the window of each
         sentence. All tokens are pooled if `window` is None."""
         with torch.no_grad():
-            vector = window_vector(
-                self.model, self.tokenizer, sentences, windows, window, self.pooling
-            )
+            what = sentences, windows, window, self.pooling
+            vector = window_vector(self.model, self.tokenizer, *what, *self.prompts)
         assert vector is not None, "nothing to pool"
         return vector
 
@@ -90,7 +92,7 @@ class Oracle:
     def score_one_pass(self, sentences, spans):
         """The approximate scores from the token states of one pass over the story."""
         n = len(sentences)
-        ids, owners = tokens_of(self.tokenizer, sentences)
+        ids, owners = tokens_of(self.tokenizer, sentences, self.prompts[0])
         with torch.no_grad():
             states = self.model(input_ids=torch.tensor([ids])).last_hidden_state[0].double()
         scores = {
@@ -176,16 +178,26 @@ def cosine(a, b):
     return (a * b).sum() / ((a * a).sum().sqrt() * (b * b).sum().sqrt())
 
 
-def window_vector(model, tokenizer, sentences, windows, window, pooling):
+def window_vector(
+    model, tokenizer, sentences, windows, window, pooling, prompt="", include_prompt=True
+):
     """The vector of a window of a text, or of the complete text if `window` is None; None if there
     is no token."""
-    ids, owners = tokens_of(tokenizer, sentences)
+    ids, owners = tokens_of(tokenizer, sentences, prompt)
     states = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
+    left_out = 0
+    if prompt and not include_prompt and window is None:
+        alone = tokenizer(prompt, return_special_tokens_mask=True)
+        left_out = len(alone["input_ids"]) - alone["special_tokens_mask"][-1]
     own = [
-        states[t]
+        (t + 1, states[t])
         for t, owner in enumerate(owners)
-        if window is None or (owner is not None and windows[owner] == window)
+        if t >= left_out and (window is None or (owner is not None and windows[owner] == window))
     ]
     if not own:
         return None
-    return own[0] if pooling == "first" else sum(own) / len(own)
+    if pooling == "weightedmean":
+        return sum(place * state for place, state in own) / sum(place for place, _ in own)
+    states = [state for _, state in own]
+    only = {"first": states[0], "lasttoken": states[-1]}
+    return only[pooling] if pooling in only else sum(states) / len(states)

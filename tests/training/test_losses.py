@@ -55,6 +55,7 @@ def naive_loss(
     in_story_negatives=True,
     in_batch_negatives=True,
     distractor_loss="joint",
+    prompts=("", True),
 ):
     """The loss of a batch, written out pair by pair; every text is encoded on its own.
 
@@ -62,6 +63,7 @@ def naive_loss(
         texts: for each row of the batch a dict of `story`, `twin` and perhaps `negative` and
             `negative_twin`; each is a pair of the sentences and the window of each sentence, -1 for
             none.
+        prompts: the prompt of all texts, and whether it is pooled.
     """
     # Pairs of vectors, with story, row and window of each pair; and vectors that are only
     # negatives, with their row.
@@ -70,7 +72,9 @@ def naive_loss(
         count = max(row["story"][1]) + 1
         vectors = {
             side: [
-                window_vector(model, tokenizer, *text, window if count > 1 else None, pooling)
+                window_vector(
+                    model, tokenizer, *text, window if count > 1 else None, pooling, *prompts
+                )
                 for window in range(count)
             ]
             for side, text in row.items()
@@ -123,7 +127,14 @@ def naive_info_nce(pairs, negatives, temperature, in_story_negatives, in_batch_n
 
 
 @pytest.mark.parametrize(
-    ("pooling", "size", "limit"), [("mean", None, 40), ("mean", 3, 2_560), ("first", 1, 2_560)]
+    ("pooling", "size", "limit"),
+    [
+        ("mean", None, 40),
+        ("mean", 3, 2_560),
+        ("first", 1, 2_560),
+        ("lasttoken", 3, 2_560),
+        ("weightedmean", None, 40),
+    ],
 )
 @pytest.mark.parametrize(("level", "settings"), CASES)
 def test_loss_and_gradients_match_the_formula(level, settings, pooling, size, limit, monkeypatch):
@@ -143,6 +154,28 @@ def test_loss_and_gradients_match_the_formula(level, settings, pooling, size, li
         assert loss([dict(batch)]).item() == pytest.approx(measured[0], abs=1e-6)
         plain = NarrativeTwinsLoss(model, 0.5)([batch]).item()
     assert not settings or abs(measured[0] - plain) > 1e-3, "the setting changes the loss"
+
+
+@pytest.mark.parametrize("include", [True, False])
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("kind", "pooling"), [("qwen3", "lasttoken"), ("mistral", "weightedmean"), ("bert", "mean")]
+)
+def test_loss_with_a_prompt_matches_the_formula(kind, pooling, level, include, tmp_path):
+    """And what is trained is saved, with the prompt."""
+    model = trainable(kind, pooling, prompt="query: ").double().eval()
+    model.set_pooling_include_prompt(include)
+    batch = features(model, LEVELS[level])
+    with torch.no_grad():
+        measured = NarrativeTwinsLoss(model, 0.5)([batch]).item()
+        parts = (model[0].auto_model, model.tokenizer)
+        options = {"temperature": 0.5, "prompts": ("query: ", include)}
+        expected = naive_loss(*parts, LEVELS[level], pooling, **options).item()
+    assert measured == pytest.approx(expected, abs=1e-6)
+    model.float().save_pretrained(str(tmp_path), create_model_card=False)
+    encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu")
+    assert (encoder.prompt, encoder.pooling) == ("query: ", pooling)
+    assert encoder.tokenizer.settings.include_prompt == include
 
 
 @given(data=st.data())

@@ -117,7 +117,7 @@ def test_loss_of_a_mixed_batch_is_the_loss_of_the_run_alone(kind, tmp_path):
         expected = other.compute_loss(model, other.data_collator(rows))
         assert torch.equal(mixed.compute_loss(model, batch), expected)
     for refused in ("Story: ", {"twins": "Story: "}):
-        with pytest.raises(ValueError, match="narrative twins are encoded without prompts"):
+        with pytest.raises(ValueError, match="narrative twins have the prompt of the encoder"):
             trainer_of(tmp_path, data, model, loss=loss, prompts=refused)
     if kind is None:
         # Made last, since accelerate keeps the state of the last trainer only.

@@ -28,6 +28,19 @@ from support.twins_batches import FILMS, JUDGED, TWINS, logged, trainer_of
 ROWS = Dataset.from_list(TWINS)
 
 
+def test_decoder_is_trained_and_saved_with_its_prompt(tmp_path):
+    model = trainable("qwen3", "lasttoken", prompt="Story: ")
+    before = model.encode(["Nadia ran."])
+    trainer = trainer_of(tmp_path, ROWS, model, max_steps=2, learning_rate=0.01)
+    trainer.train()
+    trainer.save_encoder(tmp_path / "final")
+    encoder = StoryEncoder.from_pretrained(tmp_path / "final", device="cpu", dtype="float32")
+    assert (encoder.pooling, encoder.prompt) == ("lasttoken", "Story: ")
+    after = model.eval().encode(["Nadia ran."])
+    assert encoder.encode(["Nadia ran."]) == pytest.approx(after, abs=1e-5)
+    assert abs(after - before).max() > 1e-3
+
+
 class Interrupt(TrainerCallback):
     """Ends a run in its 17th step, as a signal does."""
 
