@@ -446,13 +446,9 @@ def read_checkpoint_settings(
                 raise ValueError(f"{file} is missing; get it, or set {_USE}")
         transformer = read_json(name, "sentence_bert_config.json", hub) or {}
         general = read_json(name, "config_sentence_transformers.json", hub) or {}
-        prompts = {name: text or "" for name, text in (general.get("prompts") or {}).items()}
+        # Adding raises an error unless it is a text.
+        prompts = {name: "" + (text or "") for name, text in (general.get("prompts") or {}).items()}
         default = general.get("default_prompt_name")
-        is_there = default is None or default in prompts
-        if not is_there or not all(isinstance(text, str) for text in prompts.values()):
-            raise ValueError(
-                "prompts are not texts by name, or default_prompt_name is none of them"
-            )
         return CheckpointSettings(
             _pooling(folders, config),
             bool(transformer.get("do_lower_case")),
@@ -487,13 +483,18 @@ def settings_of(model: Any, pooling: str | None = None) -> CheckpointSettings:
     return read_checkpoint_settings(name, pooling) if is_folder else CheckpointSettings()
 
 
-def check_pooling(name: str) -> Pooling:
-    """Check the name of a pooling; raises ValueError if it is not supported."""
-    if name not in POOLINGS:
-        what = f"pooling {name!r} is not supported"
-        if not name.islower():  # the name of a class
-            what = f"module {name!r} is not supported, only Normalize after the pooling"
-        raise ValueError(f"{what}; set {_USE}")
+def check_pooling(name: str, is_causal: bool = False) -> Pooling:
+    """Check the name of a pooling; raises ValueError if it is not supported, or not by a model that
+    reads from left to right only (`is_causal`)."""
+    problem = ""
+    if not name.islower():  # the name of a class
+        problem = f"module {name!r} is not supported, only Normalize after the pooling"
+    elif name not in POOLINGS:
+        problem = f"pooling {name!r} is not supported"
+    elif is_causal and name == "first":
+        problem = "the model reads from left to right, so its 'first' token has read no text"
+    if problem:
+        raise ValueError(f"{problem}; set {_USE}")
     return cast(Pooling, name)
 
 

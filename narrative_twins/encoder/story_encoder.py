@@ -92,11 +92,8 @@ class StoryEncoder:
         self.tokenizer = StoryTokenizer(tokenizer, limit, settings)
         self.model: Any = model
         self.passes = ForwardPasses(model.eval(), self.tokenizer, attention, batch_tokens)
-        if self.passes.is_causal and self.pooling == "first":
-            raise ValueError(
-                f"{type(model).__name__} reads from left to right, so its first token has read no"
-                " text; set pooling='lasttoken', or another that it was trained with"
-            )
+        if self.passes.is_causal:
+            check_pooling(self.pooling, is_causal=True)
 
     @classmethod
     def from_pretrained(

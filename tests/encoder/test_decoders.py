@@ -242,7 +242,7 @@ def test_a_language_model_without_settings_is_pooled_by_its_last_token(tmp_path)
     assert trainable_encoder(tmp_path)[1].pooling_mode == "lasttoken"
     model.save_pretrained(tmp_path)
     assert StoryEncoder.from_pretrained(tmp_path, device="cpu").pooling == "mean"
-    with pytest.raises(ValueError, match="Qwen3Model reads from left to right, so its first"):
+    with pytest.raises(ValueError, match="reads from left to right, so its 'first' token"):
         StoryEncoder.from_pretrained(tmp_path, device="cpu", pooling="first")
 
 
