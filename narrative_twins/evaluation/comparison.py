@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from narrative_twins.evaluation.metrics import (
     METRICS,
     bootstrap_interval,
     mean_of_means,
-    paired_permutation_test,
+    paired_permutation_tests,
 )
 from narrative_twins.evaluation.tables import (
     Cell,
@@ -139,19 +139,19 @@ class Comparison:
         columns = [*LINE, "metric", "name", "mean", "sd", "run", "low", "high", "counted"]
         return pd.DataFrame(rows, columns=columns)
 
-    def tests(self, data: str, metric: str, other: str) -> dict[str, float]:
-        """The p-values of the differences in a metric of all lines to the line `other`, by name, by
-        two-tailed paired permutation tests over stories of the median runs."""
+    def tests(
+        self, data: str, metric: str, other: str, lines: Collection[str] | None = None
+    ) -> dict[str, float]:
+        """The p-values of the differences in a metric of lines, by name, default all, to the line
+        `other`, by two-tailed paired permutation tests over stories of the median runs."""
         values = {
             line_name(scorer, operation): mean_of_means(array[:, None, :])
             for (of, scorer, operation, key), array in self._medians.items()
             if (of, key) == (data, metric)
         }
-        return {
-            name: paired_permutation_test(array, values[other])
-            for name, array in values.items()
-            if name != other
-        }
+        names = [name for name in values if name != other and (lines is None or name in lines)]
+        tested = paired_permutation_tests([values[name] for name in names], values[other])
+        return dict(zip(names, tested, strict=True))
 
     @cached_property
     def p_values(self) -> dict[tuple[str, str, str], float]:

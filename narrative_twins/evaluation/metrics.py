@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import DegenerateDataWarning, bootstrap, permutation_test, rankdata
+from scipy.stats import DegenerateDataWarning, bootstrap, rankdata
 
 RESAMPLES = 10_000
 """Random permutations of a test, as in the paper, and samples of a bootstrap."""
@@ -226,20 +226,32 @@ def paired_permutation_test(a: ArrayLike, b: ArrayLike) -> float:
     Raises:
         ValueError: there are different numbers of values.
     """
-    differences = np.subtract(*np.array([a, b], np.float64))
-    differences = differences[~np.isnan(differences)]
-    if not differences.size:
-        return float("nan")
-    if len(differences) == 1 or not differences.any():
-        return 1.0
-    # Exchanging the two values of a story changes the sign of their difference.
-    result = permutation_test(
-        (differences,),
-        lambda sample, axis: sample.mean(axis=axis),
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=RESAMPLES,
-        batch=max(1, _BATCH // differences.size),
-        rng=np.random.default_rng(0),
-    )
-    return float(result.pvalue)
+    return paired_permutation_tests([a], b)[0]
+
+
+def paired_permutation_tests(lines: Sequence[ArrayLike], other: ArrayLike) -> list[float]:
+    """`paired_permutation_test` of each of some scorers against another one, with the same
+    permutations for all."""
+    if not len(lines):
+        return []
+    differences = np.array([np.subtract(line, other) for line in lines], np.float64)
+    differences = differences[:, ~np.isnan(differences).all(axis=0)]
+    # A story that is undefined adds nothing, whatever its sign.
+    added, stories = np.nan_to_num(differences), differences.shape[1]
+    exact = 2**stories <= RESAMPLES
+    total = 2**stories if exact else RESAMPLES
+    random, extreme = np.random.default_rng(0), np.zeros(len(lines))
+    # Sums that differ by rounding errors only are equal.
+    observed = np.abs(added.sum(axis=1)) - 1e-9 * np.abs(added).sum(axis=1)
+    step = max(1, _BATCH // max(stories, len(lines)))
+    for start in range(0, total, step):
+        numbers = np.arange(start, min(start + step, total))
+        exchanged = random.integers(2, size=(len(numbers), stories))
+        if exact:
+            exchanged = (numbers[:, None] >> np.arange(stories)) & 1
+        # Exchanging the two values of a story changes the sign of their difference.
+        sums = (1.0 - 2 * exchanged) @ added.T
+        extreme += (np.abs(sums) >= observed).sum(axis=0)
+    p_values = extreme / total if exact else (extreme + 1) / (total + 1)
+    undefined = np.isnan(differences).all(axis=1)
+    return [float(p) for p in np.where(undefined, np.nan, p_values)]
