@@ -9,11 +9,10 @@ from typing import Annotated, Any, Literal
 
 import click
 
-from narrative_twins.commands.options import Count, Group, Names, command, read
+from narrative_twins.commands.options import Group, Names, command, read
 from narrative_twins.commands.shared import (
-    SAMPLES,
     EncoderOptions,
-    RequestOptions,
+    VoteOptions,
     on_interrupt,
     scoring_options,
     watch,
@@ -61,7 +60,7 @@ def evaluate(
         dict[str, Any], scoring_options("operations", "approximate", "max_shifts", "similarity")
     ],
     encoder: Annotated[EncoderOptions, _LOADING],
-    requests: RequestOptions,
+    requests: VoteOptions,
     *,
     data: Sequence[str] = (),
     model: Annotated[Sequence[tuple[str, list[str | None]]], _named_encoder] = (),
@@ -77,7 +76,6 @@ def evaluate(
     language_model: str | None = None,
     answers: str = "answers.jsonl",
     styles: Annotated[Sequence[str], Names("prompting.styles", "STYLES")] = ("choose", "rate"),
-    samples: Count = SAMPLES,
     quiet: bool = False,
 ) -> int:
     """Compare encoders, with each operation, and baselines with human labels: Spearman and AUC, or
@@ -104,7 +102,6 @@ def evaluate(
         language_model (NAME): Language model on the server.
         answers (FILE): Answers of the language model.
         styles (A,B): Ways to ask, see docs/evaluation.md.
-        samples (N): Answers for each window, for styles that choose.
         quiet: Show no progress and no estimate.
     """
     names = [name for name, _ in [*model, *results]]
@@ -124,8 +121,7 @@ def evaluate(
     prompted = []
     if server and language_model:
         asked = requests.server(server, language_model)
-        options = {"samples": samples}
-        prompted = [PromptedScorer(language_model, asked, answers, styles, options)]
+        prompted = [PromptedScorer(language_model, asked, answers, styles, requests.asking)]
     logging.disable_progress_bar()
     datasets.disable_progress_bars()
     with on_interrupt(f"scores so far are in {out}; the same command continues" if out else ""):

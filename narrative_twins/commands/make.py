@@ -10,13 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import click
+
 from narrative_twins.books.reading import read_story_files
 from narrative_twins.commands.options import Choices, Count, Names, Number, command
 from narrative_twins.commands.shared import (
     FILES,
     INPUT_FORMATS,
-    SAMPLES,
     RequestOptions,
+    VoteOptions,
     check_input,
     check_output,
     check_rows_file,
@@ -25,7 +27,7 @@ from narrative_twins.commands.shared import (
     shows_progress,
     tell,
 )
-from narrative_twins.prompting.chat import ATTEMPTS, ServerError
+from narrative_twins.prompting.chat import ServerError
 from narrative_twins.stories.story import Story, StoryError, Windows, parse_windows
 from narrative_twins.writing import STDIN, for_terminal
 
@@ -48,8 +50,6 @@ class _Work:
         out (FILE): Write the rows to this JSON Lines file.
         input_format: Format of the files (default: by their suffixes).
         language: Language of the stories, for the data card.
-        attempts (N): Answers to a question until it is rejected.
-        prompts (FOLDER): Prompts that replace the package's.
         quiet: Show no progress and no estimate.
     """
 
@@ -58,8 +58,6 @@ class _Work:
     out: str
     input_format: Annotated[str, INPUT_FORMATS] = "auto"
     language: str = "en"
-    attempts: Count = ATTEMPTS
-    prompts: str | None = None
     quiet: bool = False
 
 
@@ -99,7 +97,7 @@ def _run(
     if not sources:
         tell("there is no story in the input")
         return 1
-    options |= {"language": work.language, "attempts": work.attempts}
+    options |= {"language": work.language, "attempts": requests.attempts}
     options |= {"progress": shows_progress(work.quiet)}
     server = requests.server(work.server, work.model)
     hint = f"the answers so far are in {work.out}.answers; resume with the same command"
@@ -142,7 +140,7 @@ def make_twins(
     """
     from narrative_twins.making.twins import TwinOptions, make_twins, source_row
 
-    twins = TwinOptions(recipe, columns, twin_overlap, distractor_overlap, work.prompts)
+    twins = TwinOptions(recipe, columns, twin_overlap, distractor_overlap, requests.prompts)
     parse = partial(source_row, options=twins)
     return _run(files, work, requests, parse, make_twins, options=twins)
 
@@ -151,11 +149,10 @@ def make_twins(
 def make_judgments(
     files: Sequence[str],
     work: _Work,
-    requests: RequestOptions,
+    requests: VoteOptions,
     *,
     style: Literal["choose", "shares"] = "choose",
     windows: Annotated[Windows, parse_windows] = "auto",
-    samples: Count = SAMPLES,
 ) -> int:
     """Have a language model vote for the most important sentences of stories, as rows for
     SalienceLoss to train on.
@@ -165,12 +162,12 @@ def make_judgments(
         style: Ask --samples times for the most important sentence of a window, each answer a vote,
             or once for the shares of ten votes.
         windows (N): A count, sizes (7,7,6), or auto (default).
-        samples (N): Answers for each window, for styles that choose.
     """
     from narrative_twins.making.judgments import make_judgments
 
     parse = partial(Story.parse, windows=windows)
-    votes: Any = {"style": style, "samples": samples, "prompts": work.prompts, "windows": windows}
+    votes: Any = {"style": style, "samples": requests.samples, "windows": windows}
+    votes["prompts"] = requests.prompts
     return _run(files, work, requests, parse, make_judgments, **votes)
 
 
@@ -205,6 +202,7 @@ def make_align(
     max_similarity: Annotated[dict[str, float], parse_similarities] | None = None,
     language: str = "en",
     anonymized: bool = False,
+    released: bool = False,
     seed: int = 0,
     resume: bool = False,
     quiet: bool = False,
@@ -229,11 +227,14 @@ def make_align(
             listed with it.
         language: Language of the versions, for the facts.
         anonymized: Twins of 'Tell me again!' with replaced names.
+        released: Filter as the released code of the paper; --max-difference has no effect.
         seed (N): Seed of the choice among several twins (default: 0).
         resume: Continue an interrupted run.
         quiet: Show no progress and no estimate.
     """
     check_rows_file(files, out)
+    if released and STDIN in files:
+        raise click.UsageError("--released reads the works twice; name their file")
 
     from transformers.utils import logging
 
@@ -246,7 +247,7 @@ def make_align(
     )
 
     limits = max_similarity or MAX_SIMILARITY
-    filters = Filters(windows, min_sentences, max_difference, min_window, limits)
+    filters = Filters(windows, min_sentences, max_difference, min_window, limits, released)
     logging.disable_progress_bar()
     with on_interrupt("continue with --resume"):
         embed = SentenceEmbedder(encoder, device, pooling)

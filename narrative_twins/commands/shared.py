@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from narrative_twins.books.reading import BOOK_FORMATS, read_story_files
 from narrative_twins.commands.options import Choices, Count, Group, Names, Number, Option, Parsed
-from narrative_twins.prompting.chat import Server
+from narrative_twins.prompting.chat import ATTEMPTS, Server
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import SCORING_OPTIONS, ScoringOptions
 from narrative_twins.stories.reading import ROWS, Document
@@ -137,6 +137,8 @@ class RequestOptions:
         request (JSON): Further fields of each request; null removes a field. For example, for a
             reasoning model: '{"max_completion_tokens": 8000, "reasoning_effort": "low"}' (default:
             max_tokens 4000).
+        prompts (FOLDER): Prompts that replace the package's.
+        attempts (N): Answers to a question until it is rejected.
     """
 
     heading: ClassVar = "Requests to the language model"
@@ -145,11 +147,29 @@ class RequestOptions:
     seed: Annotated[int, click.IntRange(min=0)] = Server.seed
     concurrency: Count = Server.concurrency
     request: Annotated[dict[str, Any], _json_object] | None = None
+    prompts: str | None = None
+    attempts: Count = ATTEMPTS
 
     def server(self, url: str, model: str) -> Server:
         """A server with these requests."""
         settings = self.key_variable, self.temperature, self.seed, self.request or {}
         return Server(url, model, *settings, self.concurrency)
+
+
+@dataclass(frozen=True)
+class VoteOptions(RequestOptions):
+    """The request for votes of a language model.
+
+    Attributes:
+        samples (N): Answers for each window, for styles that choose.
+    """
+
+    samples: Count = SAMPLES
+
+    @property
+    def asking(self) -> dict[str, Any]:
+        """How it is asked: options of `prompted_salience`."""
+        return {"prompts": self.prompts, "attempts": self.attempts, "samples": self.samples}
 
 
 def scoring_options(*names: str, **defaults: Any) -> Group:

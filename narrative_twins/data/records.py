@@ -258,7 +258,7 @@ def _read_synopses(rows: Rows) -> Iterator[Entry]:
             sentences = _SYNOPSIS_SENTENCE.findall(row["synopsis_segmented"] or "")
             story = {
                 "sentences": list(map(_clean, sentences)),
-                "released": [_as_released(text) for text in sentences if text.strip()],
+                "released": [as_released(text) for text in sentences if text.strip()],
                 "turning_points": [row.get(f"tp{number}") for number in range(1, 6)],
             }
             yield where, name, story
@@ -269,7 +269,7 @@ def _clean(sentence: str) -> str:
     return _LOOSE.sub("", " ".join(sentence.split()))
 
 
-def _as_released(sentence: str) -> str:
+def as_released(sentence: str) -> str:
     """A sentence as the code released with the paper cleans it: without text in round brackets,
     also unclosed ones, with single spaces. One that this leaves empty keeps its text, since a
     sentence without text can't be scored."""

@@ -17,7 +17,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePath
 from random import Random
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from narrative_twins.baselines.scorers import cosine_matrix
+from narrative_twins.data.records import as_released
 from narrative_twins.data.rows import RowError, check_list, check_story, twin_windows, window_sizes
 from narrative_twins.encoder.loading import default_encoder, fingerprint
 from narrative_twins.encoder.story_encoder import StoryEncoder
@@ -275,6 +276,11 @@ class Filters:
         min_window: fewest sentences of the twin in a window.
         max_similarity: by language. Copies of the story never pass. Other versions pass if their
             similarity is unknown, or if neither their language nor `OTHER_LANGUAGES` has a limit.
+        released: as the released code of the paper: text in round brackets is removed, a twin has
+            at least `min_sentences`, too, `max_difference` is the standard deviation of the stories
+            at hand, and a work whose drawn twin lacks sentences in a window is dropped. There, the
+            sentences from the first to the last of a window of the twin must be one more than
+            `min_window`.
     """
 
     windows: int = 5
@@ -282,6 +288,7 @@ class Filters:
     max_difference: float = 13.7
     min_window: int = 3
     max_similarity: Mapping[str, float] = field(default_factory=lambda: MAX_SIMILARITY)
+    released: bool = False
 
     def __post_init__(self) -> None:
         limits = all(-1 <= limit <= 1 for limit in self.max_similarity.values())
@@ -293,8 +300,11 @@ class Filters:
 
     def rejection(self, story: Sequence[str], version: Candidate) -> str | None:
         """Why a version is dropped before alignment, if it is, for the counts of `long_twin`."""
-        if abs(len(story) - len(version.sentences)) > self.max_difference:
+        longer, most = len(version.sentences) - len(story), self.max_difference
+        if longer < -most or longer > (math.ceil(most) if self.released else most):
             return "versions that are too different in length"
+        if self.released and len(version.sentences) < self.min_sentences:
+            return "versions that are too short"
         texts = {" ".join(" ".join(s).split()).casefold() for s in (story, version.sentences)}
         others = self.max_similarity.get(OTHER_LANGUAGES, 1.0)
         limit = self.max_similarity.get(version.language or OTHER_LANGUAGES, others)
@@ -313,14 +323,17 @@ def long_twin(
     if len(work.story) < filters.min_sentences:
         kind = "with a story that is too short" if work.story else "without a story in English"
         return None, Counter(["works read", f"works {kind}"])
-    row, reasons = None, []
+    if filters.released:
+        work = _without_brackets(work)
+    row, reasons, is_drawn = None, [], False
     # Each version gets a random number of its own, so the order in the input does not matter.
     for version in sorted(
         work.candidates, key=lambda one: Random(f"{seed} {work.id} {one.sentences}").random()
     ):
         if reason := filters.rejection(work.story, version):
             reasons.append(reason)
-        elif row is None:
+        elif row is None and not is_drawn:
+            is_drawn = filters.released
             row = _aligned(work, version, embed([*work.story, *version.sentences]), filters)
             if row is None:
                 reasons.append("versions with too few sentences in a window")
@@ -328,12 +341,21 @@ def long_twin(
     return row, Counter(["works read", words, *reasons])
 
 
+def _without_brackets(work: Work) -> Work:
+    """A work with sentences as the released code cleans them."""
+    versions = [
+        one._replace(sentences=[*map(as_released, one.sentences)]) for one in work.candidates
+    ]
+    return work._replace(story=[*map(as_released, work.story)], candidates=versions)
+
+
 def _aligned(work: Work, twin: Candidate, vectors: Any, filters: Filters) -> Columns | None:
     """The row of a work with this twin, or None if a window lacks sentences."""
     path = best_path(cosine_matrix(vectors)[: len(work.story), len(work.story) :])
     story = [work.story[lo:hi] for lo, hi in even_windows(len(work.story), filters.windows)]
     windows_of = twin_windows(path, story, len(twin.sentences))
-    if min(window_sizes(windows_of, filters.windows)) < filters.min_window:
+    fewest = filters.min_window + filters.released
+    if min(window_sizes(windows_of, filters.windows)) < fewest:
         return None
     columns = {"id": work.id, "title": work.title, "story": story, "twin": twin.sentences}
     alignment = {"twin_windows": windows_of, "alignment": path}
@@ -376,7 +398,14 @@ def make_long_twins(
         "seed": seed,
         "names of 'Tell me again!' replaced": "in the twins only" if anonymized else "no",
     }
-    files, log = work_files(paths), JsonlLog(f"{out}.part", settings, resume)
+    files = work_files(paths)
+    if filters.released:
+        works = (work for _, work in read_works(files, anonymized) if isinstance(work, Work))
+        lengths = [len(work.story) for work in works if work.candidates]
+        long = [length for length in lengths if length >= filters.min_sentences]
+        filters = replace(filters, max_difference=float(np.std(long or [0])))
+        settings["max_difference"] = filters.max_difference
+    log = JsonlLog(f"{out}.part", settings, resume)
     with log:
         remaining = islice(read_works(files, anonymized), len(log.rows), None)
         total = count_stories(files) - len(log.rows)

@@ -22,7 +22,7 @@ from narrative_twins.writing import atomic_write
 logger = logging.getLogger(__name__)
 
 Curves = dict[str, list[tuple[int, float]]]
-_NO_CURVES = ("epoch", "step", "total_flos", "_runtime", "_per_second", "_sequential_score")
+_NO_CURVES = ("step", "total_flos", "_runtime", "_per_second", "_sequential_score")
 """Ends of the names of logged numbers that are no measurements."""
 
 

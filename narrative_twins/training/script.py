@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from datasets import IterableDataset
 from sentence_transformers.base.evaluation import SequentialEvaluator
@@ -32,6 +34,7 @@ DEFAULTS: dict[str, Any] = {
 SMOKE: dict[str, Any] = {
     "encoder": None,
     "bf16": False,
+    "eval_on_start": False,
     "train_source": None,
     "eval_source": None,
     "salience_source": None,
@@ -93,6 +96,7 @@ def parse_arguments(
     Flags override the settings of `--smoke`, which override the YAML file of `--config`, which
     overrides the defaults. The file maps names of flags, without dashes, to values; `base` names
     another such file, relative to this one, whose settings apply where this one has none.
+    `{seed}` in `output_dir` becomes the seed, so that runs of several seeds have folders.
 
     Args:
         training, script: the classes of the training arguments and of the script arguments.
@@ -120,6 +124,8 @@ def parse_arguments(
         settings |= smoke
     # As defaults, so that flags override them, and values are parsed as flags are.
     parser.set_defaults(**settings)
+    flags = parser.parse_args(argv)
+    argv += ["--output_dir", flags.output_dir.replace("{seed}", str(flags.seed))]
     script_arguments, arguments = parser.parse_args_into_dataclasses(argv, look_for_args_file=False)
     return arguments, script_arguments
 
@@ -211,7 +217,9 @@ def run_training(trainer: Any, script: ScriptArguments) -> None:
         checkpoint = last_complete_checkpoint(Path(args.output_dir))
     if args.eval_strategy != "no":
         trainer.add_callback(_EvaluateAtEnd())
-    trainer.train(resume_from_checkpoint=checkpoint)
+    args.eval_on_start &= args.eval_strategy != "no"
+    trained = trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.save_metrics("train", trained.metrics | _machine(trainer), combined=False)
     trainer.facts = _card_facts(script) | trainer.facts
     trainer.save_encoder(Path(args.output_dir) / "final")
     if args.push_to_hub:
@@ -221,6 +229,16 @@ def run_training(trainer: Any, script: ScriptArguments) -> None:
     trainer.log_metrics("eval", metrics)
     if trainer.is_world_process_zero():
         print(summary(trainer))
+
+
+def _machine(trainer: Any) -> dict[str, Any]:
+    """What a run has trained, and where: the parameters, the device, and the bytes of its memory
+    that were in use at most, None without a CUDA device."""
+    parameters, gpu = sum(each.numel() for each in trainer.model.parameters()), None
+    device = platform.processor() or platform.machine()
+    if trainer.args.device.type == "cuda":
+        device, gpu = torch.cuda.get_device_name(), torch.cuda.max_memory_allocated()
+    return {"parameters": parameters, "device": device, "gpu_memory": gpu}
 
 
 def _card_facts(script: ScriptArguments) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import shutil
 from functools import partial
 
+import numpy as np
 import pytest
 from datasets import disable_progress_bars
 
@@ -174,3 +175,18 @@ def test_anonymized_twins(align, works, tmp_path):
     assert "Ada" in " ".join(row["twin"]) and "Nadia" not in " ".join(row["twin"])
     words = "names of 'Tell me again!' replaced: in the twins only"
     assert f"- {words}" in (tmp_path / "twins.facts.yaml").read_text()
+
+
+def test_released_takes_the_spread_of_the_stories(align, works, tmp_path):
+    """Of those that are long enough and have other versions; brackets are removed."""
+    longer = {"id": "longer", "story": [f"{n}. {one}" for n, one in enumerate(STORY * 2)][:34]}
+    write_rows(works, [*WORKS[:3], {**longer, "twins": [STORY]}])
+    done = align("--released", "--windows", "1")
+    assert done.code == 0, done.err
+    rows = read_rows(tmp_path / "twins.jsonl")
+    assert not any("(" in text for row in rows for text in row["twin"])
+    spread = float(np.std([len(STORY)] * 3 + [34]))
+    assert f"max_difference: {spread:g}\n" in (tmp_path / "twins.facts.yaml").read_text(
+        encoding="utf-8"
+    )
+    assert align("--released", "-").code == 2, "the works are read twice"

@@ -116,6 +116,42 @@ def test_draw_is_even_and_depends_on_seed_and_id():
     assert 0.6 < np.mean([a != b for a, b in zip(first, other, strict=True)]) < 0.9
 
 
+RELEASED = Filters(2, 10, 4.5, 3, released=True)
+
+
+@pytest.mark.parametrize(
+    ("events", "kept"),
+    [
+        (range(10), True),
+        (range(9), False),  # too short, although the difference in length would do
+        (range(17), True),  # at most 4.5 longer, rounded up
+        (range(18), False),
+        ([0, 1, 2, *[11] * 8], False),  # three sentences of a window are too few
+    ],
+)
+def test_filters_of_the_released_code(events, kept):
+    row, _ = make(
+        work("w", range(12), Candidate(version(events, "(who?) again"))), filters=RELEASED
+    )
+    assert (row is not None) is kept
+    assert row is None or row["twin"] == version(events, "again")
+
+
+def test_the_released_code_draws_once():
+    """A version that lacks sentences in a window is not replaced by another one."""
+    lacking, good = (
+        Candidate(version([*range(3), *[11] * 8])),
+        Candidate(version(range(11), "again")),
+    )
+    kept = [
+        make(work(f"w{n}", range(12), lacking, good), filters=RELEASED)[0] is not None
+        for n in range(40)
+    ]
+    assert 8 < sum(kept) < 32
+    anew = make(work("w1", range(12), lacking, good), filters=Filters(2, 10, 4.5, 4))
+    assert anew[0] is not None
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"windows": 21}, {"max_difference": float("nan")}, {"max_similarity": {"fr": 68.1}}],
