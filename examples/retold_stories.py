@@ -3,6 +3,8 @@ same story keep.
 
     python examples/retold_stories.py squality_plot_twins.jsonl --out retold
     narrative-twins evaluate retold/looked.jsonl --operations summarization --out retold/tables
+    python examples/retold_stories.py igorsterner/rocstory-summaries --out retold
+    narrative-twins evaluate igorsterner/rocstory-salience --second retold/summaries.jsonl
 
 The rows have `tellings` of one story by several writers, each with `sentences` (as SQuALITY's plot
 summaries). The label of a sentence is the mean over the other tellings of its highest similarity
@@ -14,6 +16,9 @@ Half of the stories, by a hash of their id, is written to `looked.jsonl`, to cho
 other half to `unseen.jsonl`, to report once. The labels follow shared words: a retelling in other
 words looks as if it kept nothing, and long sentences share more words. Read `given position and
 length` next to the plain Spearman.
+
+Stories with `summaries` by people, of the test split if there is one, are labelled in the same way
+by what the summaries keep, all in `summaries.jsonl`.
 """
 
 import argparse
@@ -24,6 +29,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from narrative_twins.data import load_story_salience
 
 FEWEST = 8
 """Sentences of the shortest tellings that are used."""
@@ -87,27 +94,46 @@ def labelled(row: dict) -> Iterator[dict]:
             }
 
 
+def labelled_by_summaries(source: str) -> list[dict]:
+    """The stories of a source that have summaries, with labels; of a file without, none."""
+    data = load_story_salience(source)
+    rows = data["test"] if "test" in data else next(iter(data.values()))
+    return [
+        {
+            "id": row["id"],
+            "story": row["story"],
+            "labels": kept([row["story"], *([summary] for summary in row["summaries"])])[0],
+        }
+        for row in rows
+        if row["summaries"]
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("rows", type=Path, help="JSON Lines with tellings")
+    parser.add_argument("rows", help="JSON Lines with tellings; or stories with summaries")
     parser.add_argument(
         "--out", type=Path, required=True, help="folder for looked.jsonl and unseen.jsonl"
     )
     options = parser.parse_args()
+    path = Path(options.rows)
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    rows = [json.loads(line) for line in lines if '"tellings"' in line]
     halves: dict[str, list[dict]] = {"looked": [], "unseen": []}
-    for line in options.rows.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
+    for row in rows:
         # All tellings of a story are in the same half.
         half = "unseen" if hashlib.sha256(row["id"].encode()).digest()[0] % 2 else "looked"
         halves[half] += labelled(row)
+    if not rows:
+        halves = {"summaries": labelled_by_summaries(options.rows)}
     options.out.mkdir(parents=True, exist_ok=True)
     for name, found in halves.items():
         (options.out / f"{name}.jsonl").write_text(
             "".join(json.dumps(row) + "\n" for row in found), encoding="utf-8"
         )
-        print(f"{name}: {len(found)} tellings, {sum(len(row['story']) for row in found)} sentences")
+        print(f"{name}: {len(found)} texts, {sum(len(row['story']) for row in found)} sentences")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 and the collator of transformers.
 
     accelerate launch examples/train_mlm.py --smoke
-    accelerate launch examples/train_mlm.py --config examples/configs/roc_mlm.yaml --seed 1
+    accelerate launch examples/train_mlm.py --config examples/configs/roc_mlm.yaml --seed 43
 
 Stories, twins and distractors are separate texts, in which 15 % of the tokens are predicted;
 `--rows synopses` uses the longer stories. A batch is counted in rows, with all texts of each: if it
@@ -86,7 +86,11 @@ class MaskedTrainer(Trainer):
         def collator(rows: list[dict[str, Any]]) -> Any:
             return mask([{"input_ids": ids} for row in rows for ids in row["input_ids"]])
 
-        super().__init__(model, args, collator, *rows, compute_loss_func=mean_over_masked_tokens)
+        train, validation = rows
+        if validation is None and evaluator is not None:
+            validation = train.select([])  # Trainer evaluates only if there are rows for the loss.
+        options: Any = {"compute_loss_func": mean_over_masked_tokens}
+        super().__init__(model, args, collator, train, validation, **options)
         self.encoder, self.evaluator = encoder, evaluator
         self.add_callback(CurvesCallback())
         # For the model card.

@@ -1,7 +1,7 @@
 """Train an encoder on five-sentence stories with narrative twins.
 
     accelerate launch examples/train_roc.py --smoke
-    accelerate launch examples/train_roc.py --config examples/configs/roc_bert_large.yaml --seed 1
+    accelerate launch examples/train_roc.py --config examples/configs/roc_bert_large.yaml --seed 43
 
 `--smoke` is a test run of a minute on a few rows of the package's own stories; flags override the
 file. On two CPU processes: `torchrun --nproc_per_node 2 examples/train_roc.py --smoke --use_cpu`.

@@ -1,7 +1,7 @@
 """Train an encoder on synopses with narrative twins, window by window.
 
     accelerate launch examples/train_wiki.py --smoke
-    accelerate launch examples/train_wiki.py --config examples/configs/wiki_ettin.yaml --seed 1
+    accelerate launch examples/train_wiki.py --config examples/configs/wiki_ettin.yaml --seed 43
 
 `--smoke` is a test run of a minute on a few rows of the package's own synopses; flags override the
 file. Every 50 steps the AUC of turning points in their windows is measured for each operation:

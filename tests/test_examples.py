@@ -19,6 +19,7 @@ from narrative_twins import SalienceEvaluator, StoryEncoder, score_stories
 from narrative_twins.data import load_story_salience, load_turning_points
 
 from support.chat_server import Model, serving
+from support.command import run as run_command
 from support.examples import EXAMPLES, run
 from support.rows import read_rows, write_rows
 
@@ -52,18 +53,21 @@ def test_score_rocstories(tmp_path, bert_folder):
     assert cells(mean) != cells(out)
 
 
-def test_score_rocstories_with_a_language_model(tmp_path, bert_folder):
+def test_a_language_model_is_compared(tmp_path, bert_folder):
+    """By `evaluate`, with the options of all that ask a model."""
     (tmp_path / "roc.json").write_text(json.dumps(CHOICES))
     with serving(Model()) as model:
-        command = ["score_rocstories.py", tmp_path / "roc.json", "--model", bert_folder]
-        command += ["--server", model.address, "--language-model", "tiny"]
-        command += ["--answers", tmp_path / "answers", "--operations", "deletion"]
-        out = run(*command)
-        count = len(model.bodies)
-        assert {"tiny prompted_rating", "tiny prompted_choice"} <= set(cells(out))
-        assert run(*command) == out and len(model.bodies) == count == 22, (
-            "equal stories are asked once"
-        )
+        options = ["--model", bert_folder, "--server", model.address, "--language-model", "tiny"]
+        options += ["--answers", tmp_path / "answers", "--operations", "deletion", "--samples", 5]
+        options += ["--request", '{"max_completion_tokens": 8000}', "--temperature", 0.5]
+        command = ["evaluate", tmp_path / "roc.json", *options, "--baselines", "none"]
+        done = run_command(*command)
+        assert {"tiny prompted_rating", "tiny prompted_choice"} <= set(cells(done.out)), done.err
+        assert run_command(*command).out == done.out
+        assert len(model.bodies) == 12, "equal stories are asked once"
+        for body in model.bodies:
+            assert body["max_completion_tokens"] == 8000 and "max_tokens" not in body
+            assert body["temperature"] == 0.5
 
 
 def test_score_tripod(tmp_path, bert_folder):
@@ -174,6 +178,23 @@ def test_retold_stories(tmp_path):
     for row in written:
         assert row["labels"][:2] == [1.0, 1.0] and max(row["labels"][2:]) < 0.8
     assert len(load_story_salience(str(tmp_path / "looked.jsonl"), "train")) == len(halves[0])
+
+
+def test_stories_are_labelled_by_what_summaries_keep(tmp_path):
+    """And the labels can be compared with choices of readers."""
+    story = ["Nadia crossed the frozen river.", "It was late.", "A stranger burned the old mill."]
+    summaries = ["A stranger burned the old mill.", "The old mill was burned by a stranger."]
+    for name, more in (("summaries", {"summaries": summaries}), ("choices", {"choices": [3, 3]})):
+        row = {"id": "s", "story": story, **more}
+        (tmp_path / f"{name}_in.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    out = run("retold_stories.py", tmp_path / "summaries_in.jsonl", "--out", tmp_path)
+    assert "summaries: 1 texts, 3 sentences" in out
+    labelled = tmp_path / "summaries.jsonl"
+    (row,) = map(json.loads, labelled.read_text(encoding="utf-8").splitlines())
+    assert row["labels"][2] > 0.7 and max(row["labels"][:2]) < 0.2
+    choices = tmp_path / "choices_in.jsonl"
+    done = run_command("evaluate", choices, "--second", labelled, "--baselines", "trail")
+    assert cells(done.out)["people, second group"][2] == "1.000", done.err
 
 
 # The job that scores a data set on the Hub: interrupted and resumed, against a local hub
