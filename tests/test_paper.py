@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from functools import cache
 from math import log2
 from pathlib import Path
 from statistics import mean, pstdev
 
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
+from test_training_examples import parsed
 from transformers import BertForMaskedLM
 from transformers.utils import logging as transformers_logging
 
-from narrative_twins import evaluate
+import narrative_twins
+from narrative_twins import StoryEncoder, evaluate, score_stories
 from narrative_twins.data import loading
 from narrative_twins.evaluation import comparison, metrics, scorers
 
@@ -34,7 +39,8 @@ PLAN = {
         "small": {"script": "train.py", "config": "full.yaml", "seeds": [7],
                   "settings": {"twins": "dropout", "distractors": False}},
     },
-    "results": {"prompted": {"data": "stories", "styles": ["choose", "rate"], "runs": 2}},
+    "results": {"prompted": {"data": "stories", "styles": ["choose", "rate"], "runs": 2, "model": "tiny",
+                             "request": {"max_completion_tokens": 9000}}},
     "tables": {
         "main": {
             "caption": "Main.",
@@ -47,12 +53,16 @@ PLAN = {
             "caption": "Baselines.",
             "data": "stories",
             "layout": "list",
-            "rows": {
-                "increasing": {"baseline": "trail"},
-                "tiny": {"run": "tiny", "operation": "summarization"},
-                "prompted model": {"results": "prompted", "score": "prompted_choice"},
-                "its ratings": {"results": "prompted", "score": "prompted_rating"},
-                "people": {"people": "second group"},
+            "groups": {
+                "systems": {
+                    "increasing": {"baseline": "trail"},
+                    "tiny": {"run": "tiny", "operation": "summarization"},
+                },
+                "models": {
+                    "prompted model": {"results": "prompted", "score": "prompted_choice"},
+                    "its ratings": {"results": "prompted", "score": "prompted_rating"},
+                    "people": {"people": "second group"},
+                },
             },
         },
         "points": {
@@ -63,9 +73,18 @@ PLAN = {
             "rows": {"tiny encoder": {"run": "tiny"}, "small encoder": {"run": "small"}},
         },
     },
+    "tests": {
+        "compared": {
+            "caption": "Tests.",
+            "data": "stories",
+            "pairs": {"tiny, increasing": {"first": {"run": "tiny", "operation": "summarization"},
+                                           "second": {"baseline": "trail"}}},
+        },
+    },
     "figures": {
         "curves": {"kind": "curves", "caption": "Curves.", "runs": {"t": "tiny"}, "quantities": {"eval_loss": "loss"}},
-        "lines": {"kind": "lines", "caption": "Lines.", "table": "main", "metric": "spearman"},
+        "lines": {"kind": "sizes", "caption": "Sizes.", "runs": {"t": "tiny"},
+                  "quantities": {"eval_deletion": "deletion", "eval_nothing": "nothing"}},
         "story": {"kind": "salience", "caption": "A story.", "run": "tiny", "files": ["story.txt"], "data": "stories",
                   "ids": ["S1"]},
         "film": {"kind": "salience", "caption": "A film.", "run": "tiny", "data": "synopses"},
@@ -118,6 +137,9 @@ def save_run(folder: Path, loss: float = 0.5) -> None:
         part.save_pretrained(folder / "final")
     curves = {"eval_loss": [[1, loss], [2, 0.25], [int(10 * loss), 0.1]], "loss": [[1, 9.0]]}
     (folder / "curves.json").write_text(json.dumps(curves))
+    trained = {"parameters": 2_500_000, "train_runtime": 120, "gpu_memory": None, "device": "x"}
+    (folder / "train_results.json").write_text(json.dumps(trained))
+    (folder / "eval_results.json").write_text(json.dumps({"eval_deletion": loss}))
 
 
 def write_plan(plan: object) -> None:
@@ -159,7 +181,7 @@ def perplexity(file: str) -> float:
 @pytest.mark.slow
 def test_tables_and_figures(work, monkeypatch):
     out = make()
-    assert "7 tables and figures: tables/index.md" in out
+    assert "10 tables and figures: tables/index.md" in out
     model = {"tiny": "runs/tiny-seed1/final"}
     options = {"loading": {"dtype": "float32"}}
     expected = evaluate(model, "votes.jsonl", baselines=["trail"], **options)
@@ -169,9 +191,6 @@ def test_tables_and_figures(work, monkeypatch):
     deletion = expected.line("votes", "tiny deletion")["mean"]
     figures = [f"{deletion[metric]:.3f}" for metric in ("spearman", "auc")]
     assert cells("main", "tiny encoder")[:2] == figures
-    best = {max(cells("main", "tiny encoder")[at::2]) for at in (0, 1)}
-    markdown = Path("tables/main.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"\*\*(.+?)\*\*", markdown)) == best
     by_point = evaluate(model, "films.json", baselines=[], **options)
     for row in read("points")["rows"]:
         if row["scorer"] == "tiny":
@@ -180,7 +199,13 @@ def test_tables_and_figures(work, monkeypatch):
     assert read("curves")["curves"] == {
         "eval_loss": {"t": [[1, 0.5, 0.0], [2, 0.25, 0.0], [5, 0.1, 0.0]]}
     }
-    assert read("lines")["lines"]["deletion"] == [[0, deletion["spearman"], 0.0]]
+    assert read("lines")["lines"] == {"deletion": [[2.5, 0.5, 0.0]]}
+    assert read("lines")["hints"] == ["No run has measured: nothing."]
+    tested = read("compared")["tests"]["tiny, increasing"]
+    assert tested["p"] == expected.tests("votes", "spearman", "trail")["tiny summarization"]
+    assert cells("compared", "tiny, increasing")[1] == f"{tested['trail']:.3f}"
+    assert cells("runs", "tiny") == ["1 of 2", "2.5", "2.0 ± 0.0", "", "x"]
+    assert cells("data", "sentences of a story") == ["5.0 ± 0.0", "10.0 ± 0.0"]
     stories = [story["sentences"] for story in read("story")["stories"]]
     assert stories == [["Omar cleaned a window.", "A man cried."], FIVE[1:] + FIVE[:1]]
     pictures = re.findall(
@@ -233,23 +258,25 @@ def test_what_is_missing_is_listed_and_filled(work):
     assert read("curves")["missing"] == commands[:1]
     markdown = Path("tables/main.md").read_text(encoding="utf-8")
     assert "tiny encoder: 1 of 2 seeds." in markdown and commands[0] in markdown
-    model, people = read("baselines")["missing"][1:]
-    asking = f"python {PAPER / 'prompt_model.py'} votes.jsonl --styles choose rate --out runs/prompted --runs 2"
-    assert model.startswith(asking) and people.startswith("--second-stories FILE")
-    assert set(Path("tables/missing.txt").read_text(encoding="utf-8").splitlines()) == {
-        *commands,
-        model,
-        people,
-    }
+    (model,) = read("baselines")["missing"][1:]
+    asking = f"python {PAPER / 'prompt_model.py'} votes.jsonl --styles choose,rate --out runs/prompted --runs 2"
+    assert model.startswith(f"{asking} --server https://api.openai.com/v1 --language-model tiny")
+    assert "make tables SECOND=FILE" in read("baselines")["hints"][0]
+    listed = Path("tables/missing.txt").read_text(encoding="utf-8").splitlines()
+    assert listed == [commands[0], commands[1], model], "commands only"
     for name in ("tiny-seed2", "small-seed7"):
         save_run(work / "runs" / name, loss=0.7)
     with serving(Model()) as server:
-        words = model.replace("URL", server.address).split()
+        words = shlex.split(model.replace("https://api.openai.com/v1", server.address))
         out = run("paper/prompt_model.py", *words[2:])
+    assert all(body["max_completion_tokens"] == 9000 for body in server.bodies)
     assert "3 of 3 stories: runs/prompted-run1.jsonl" in out
     make("--second-stories", "votes.jsonl")
     assert read("main")["missing"] == read("baselines")["missing"] == []
     assert "" not in cells("main", "small encoder") and "±" in cells("main", "tiny encoder")[0]
+    points = Path("tables/points.md").read_text(encoding="utf-8")
+    line = re.findall(r"^\| tiny encoder .*$", points, re.M)[0]
+    assert line.count("±") == 7, "of each turning point, their mean, and the mean over all"
     assert all("±" in cell for cell in cells("baselines", "prompted model")), "the runs differ"
     choices, ratings = read("baselines")["rows"][2:4]
     expected = [perplexity(f"runs/prompted-run{number}.jsonl") for number in (1, 2)]
@@ -298,7 +325,11 @@ def test_the_plan_of_the_paper_has_every_config():
     from plan import read_plan
 
     plan = read_plan(PAPER / "plan.yaml")
-    configs = set((EXAMPLES / "configs").rglob("*.yaml"))
+    configs = {
+        path
+        for path in (EXAMPLES / "configs").rglob("*.yaml")
+        if path.parent.name != "reproduce"  # in the plan reproduce.yaml
+    }
     assert {run.config for run in plan.runs.values()} == configs
     for trained in plan.runs.values():
         assert trained.settings or trained.name == trained.config.stem
@@ -312,16 +343,24 @@ def test_the_plan_of_the_paper_has_every_config():
 
 
 def test_stories_of_a_figure_that_the_user_names(work):
-    """A file, and an id in the data of the figure."""
+    """A text, a file of rows, and ids in the data of the figure, of which a beginning is enough."""
     figures = {name: PLAN["figures"][name] for name in ("film", "lines")}
     write_plan(PLAN | {"tables": {"main": PLAN["tables"]["main"]}, "figures": figures})
-    make("--show", "film", "story.txt", "Salt")
-    own, film = read("film")["stories"]
+    practice = Path(narrative_twins.__file__).parent / "app" / "templates" / "practice.json"
+    make("--show", "film", "story.txt", practice, "Sal")
+    own, gold, swan, film = read("film")["stories"]
     assert own["sentences"] == ["Omar cleaned a window.", "A man cried."]
     assert own["turning_points"] == [] and film["turning_points"] == FILMS["Salt"]
-    for name, message in (("film", "no story 'Jaws' in films.json"), ("lines", "name a figure of")):
-        with pytest.raises(SystemExit, match=message):
-            make("--show", name, "Jaws")
+    assert [story["sentences"] for story in (gold, swan)] == [
+        entry["story"] for entry in json.loads(practice.read_text(encoding="utf-8"))
+    ]
+    for words, message in (
+        (["film", "Malt"], "films.json has no story 'Malt'; did you mean 'Salt'?"),
+        (["film", ""], "films.json has several stories that begin with ''"),
+        (["lines", "Salt"], "name a figure of"),
+    ):
+        with pytest.raises(SystemExit, match=re.escape(message)):
+            make("--show", *words)
 
 
 def test_all_films_of_a_folder_are_evaluated(work):
@@ -339,8 +378,38 @@ def test_all_films_of_a_folder_are_evaluated(work):
     )
 
 
+def noisy(*means: float) -> list[list[float]]:
+    """Forty stories by lines with these means."""
+    noise = np.random.default_rng(0).normal(0, 0.01, (len(means), 40))
+    return (np.array(means)[:, None] + noise).tolist()
+
+
+@pytest.mark.parametrize(
+    ("values", "best"),
+    [
+        (noisy(0.1, 0.5, 0.9), {"c"}),
+        (noisy(0.1, 0.1, 0.9, 0.9, 0.9), set()),
+        (noisy(0.1, 0.1, 0.1, 0.9, 0.9), {"d", "e"}),
+        (noisy(0.1, 0.9), {"b"}),
+        (noisy(0.1, 0.2, 0.3, 0.4, 0.5), {"d", "e"}),
+        (noisy(0.5), set()),
+    ],
+)
+def test_bold_is_significantly_better_than_most_others(values, best):
+    from layouts import Line, better_than_most
+
+    names = "abcde"[: len(values)]
+    frames = [
+        comparison.long_table("d", name, "", "run", {"auc": np.array(row)[:, None]})
+        for name, row in zip(names, values, strict=True)
+    ]
+    result = comparison.Comparison(pd.concat(frames), [])
+    lines = {Line(name, name): mean(row) for name, row in zip(names, values, strict=True)}
+    assert {line.name for line in better_than_most(result, "d", "auc", lines)} == best
+
+
 @pytest.mark.slow
-def test_smoke_fills_every_cell(work, monkeypatch):
+def test_smoke_fills_every_cell_and_tells_rows_apart(work, monkeypatch):
     """With most of the plan of the paper, and short stories and films."""
     monkeypatch.setattr(metrics, "RESAMPLES", 50)
     monkeypatch.setattr(scorers, "RANDOM_DRAWS", 2)
@@ -350,35 +419,65 @@ def test_smoke_fills_every_cell(work, monkeypatch):
     import smoke
 
     monkeypatch.setattr(smoke, "_make_encoder", save_model)
-    plan = yaml.safe_load((PAPER / "plan.yaml").read_text())
+    plan = yaml.safe_load((PAPER / "plan.yaml").read_text(encoding="utf-8"))
     # Without rows that a smoke test makes as it makes others.
-    del plan["tables"]["synopses_negatives"]
+    for name in ("synopses_negatives", "synopses_ablations_points", "synopses_baselines_points"):
+        del plan["tables"][name]
+    del plan["figures"]["stories_sizes_lines"]
     for table in plan["tables"].values():
-        for label in ("mini", "small", "medium", "base", "only distractors"):
-            table["rows"].pop(label, None)
-        table["rows"] = {
-            name: row for name, row in table["rows"].items() if "as released" not in name
-        }
-    rows = [row for table in plan["tables"].values() for row in table["rows"].values()]
-    kept = {row["run"] for row in rows if "run" in row}
+        for rows in table["groups"].values() if "groups" in table else [table["rows"]]:
+            for label in [*rows]:
+                if label in ("mini", "small", "medium", "base") or ", dropout twins" in label:
+                    del rows[label]
+    groups = [table.get("groups", {"": table.get("rows")}) for table in plan["tables"].values()]
+    named = [row for each in groups for rows in each.values() for row in rows.values()]
+    kept = {row["run"] for row in named if "run" in row}
     plan["runs"] = {name: entry for name, entry in plan["runs"].items() if name in kept}
     text = yaml.safe_dump(plan, sort_keys=False).replace(": ../", f": {EXAMPLES}/")
     Path("plan.yaml").write_text(text.replace("- ../", f"- {EXAMPLES}/"), encoding="utf-8")
     data = "--data-stories", "votes.jsonl", "--data-synopses", "films.json"
     out = run("paper/make_tables.py", "--plan", "plan.yaml", "--smoke", *data)
-    assert f"smoke run {len(plan['runs'])} of {len(plan['runs'])}" in out
-    texts = {path.name: path.read_text() for path in Path("tables").glob("*.md")}
-    assert texts.keys() == {f"{name}.md" for name in ("index", *plan["tables"], *plan["figures"])}
-    for text in texts.values():
+    trained = sum(2 - ("no_training" in name) for name in plan["runs"])
+    assert f"smoke run {trained} of {trained}" in out
+    texts = {path.name: path.read_text(encoding="utf-8") for path in Path("tables").glob("*.md")}
+    outputs = *plan["tables"], *plan["tests"], *plan["figures"], "index", "data", "runs"
+    assert texts.keys() == {f"{name}.md" for name in outputs}
+    for name, text in texts.items():
         assert "Smoke test, figures mean nothing" in text
         lines = [line for line in text.splitlines() if re.match(r"\| +[^*| ]", line)]
-        # The first cell of the headings is empty.
+        # The first cell of the headings is empty; a CPU has no memory of a GPU.
         empty = [line for line in lines if re.search(r"\| +\|", line)]
-        assert empty == []
+        assert name in ("data.md", "runs.md", "index.md") or empty == []
     assert Path("tables/missing.txt").read_text(encoding="utf-8") == ""
-    curves = [
-        json.loads(Path("tables", f"{name}_curves.json").read_text(encoding="utf-8"))
-        for name in ("stories", "synopses")
-    ]
-    assert all(len(found["curves"]) == 5 for found in curves), "each quantity of each run"
-    assert len(list(Path("tables").glob("*.svg"))) == 6
+    for name in ("stories", "synopses"):
+        found = read(f"{name}_curves")["curves"]
+        assert len(found) == 5, "each quantity of each run"
+        starts = [points[0][0] for lines in found.values() for points in lines.values()]
+        assert set(starts) == {0}, "from the beginning"
+    for name in ("stories_main", "stories_ablations", "synopses_main", "synopses_ablations"):
+        assert_rows_are_the_runs_that_they_name(name, plan["runs"])
+
+
+def assert_rows_are_the_runs_that_they_name(table: str, runs: dict) -> None:
+    """Each run has the settings of its name, as its card says, and scores of its own."""
+    stories = [FIVE[i:] + FIVE[:i] for i in range(len(FIVE))]
+    scores = {}
+    for row in read(table)["rows"]:
+        entry, name = runs[row["scorer"]], row["scorer"]
+        training, script = parsed((PAPER / entry["config"]).resolve())
+        settings = {"seeds": [43, 127], "pooling": script.pooling or "mean"} | vars(training)
+        settings |= entry
+        for seed, one in zip(settings["seeds"][:2], row["runs"], strict=True):
+            place = Path(one["run"])
+            assert place.parent.name == f"{name}-seed{seed}"
+            card = (place / "README.md").read_text(encoding="utf-8")
+            assert f"Seeds: {seed}" in card
+            assert ("masked language modeling" in card) is ("mlm" in Path(entry["script"]).stem)
+            for key in ("twins", "distractors", "in_story_negatives", "distractor_loss"):
+                value = entry.get("settings", {}).get(key, getattr(training, key, None))
+                assert "mlm" in name or f"{key} {value}" in card, (name, key, value)
+            encoder = StoryEncoder.from_pretrained(place, dtype="float32")
+            assert encoder.pooling == settings["pooling"]
+            found = score_stories(stories, encoder, operations="summarization")
+            scores[place] = [round(x, 5) for each in found for x in each.scores["summarization"]]
+    assert len({*map(tuple, scores.values())}) == len(scores), "no two runs have the same scores"

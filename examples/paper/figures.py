@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from layouts import Line, mean_and_sd
+import numpy as np
 from lines import Points, curves_of_runs, lines_figure
 from output import Output
-from plan import CurvesSpec, LinesSpec, SalienceSpec, TableSpec
+from plan import CurvesSpec, SalienceSpec, SizesSpec
 from workspace import Workspace
 
 from narrative_twins import StorySalience
-from narrative_twins.evaluation.comparison import Comparison
+from narrative_twins.books.reading import read_story_files
 from narrative_twins.evaluation.labelled import LabelledStories
-from narrative_twins.evaluation.metrics import METRICS
 from narrative_twins.evaluation.scorers import encoder_runs
 from narrative_twins.evaluation.tables import Cell, Table, figure
 from narrative_twins.plots.style import MUTED, figure_style
@@ -29,26 +29,61 @@ if TYPE_CHECKING:
 
 
 def make_curves(spec: CurvesSpec, workspace: Workspace) -> Output:
-    """Curves of several runs, with the mean and the standard deviation over seeds."""
+    """Curves of several runs, by epoch, or by step if a run has no epochs, with the mean and the
+    standard deviation over seeds."""
     runs = {
         label: list(map(_read_curves, workspace.folders(run).values()))
         for label, run in spec.runs.items()
     }
-    found = curves_of_runs(runs, list(spec.quantities))
-    panels = {spec.quantities[key]: lines for key, lines in found.items()}
+    seeds = [curves for run in runs.values() for curves in run]
+    by_epoch = bool(seeds) and all("epoch" in curves for curves in seeds)
+    found = curves_of_runs(runs, list(spec.quantities), by_epoch)
+    label = "epoch" if by_epoch else "step"
+    return _lines_output(spec, found, workspace, {"curves": found}, label=label)
+
+
+def make_sizes(spec: SizesSpec, workspace: Workspace) -> Output:
+    """Validation at the end of training by millions of parameters, a line for each quantity with
+    the standard deviation over seeds."""
+    lines: dict[str, list[tuple[float, float, float]]] = {}
+    for run in spec.runs.values():
+        sizes = workspace.results_of(run, "train_results.json")
+        final = workspace.results_of(run, "eval_results.json")
+        for key, text in spec.quantities.items():
+            values = [metrics[key] for metrics in final if metrics.get(key) is not None]
+            if sizes and values:
+                millions = sizes[0]["parameters"] / 1e6
+                point = millions, float(np.mean(values)), float(np.std(values))
+                lines.setdefault(text, []).append(point)
+    label = "parameters in millions"
+    found = {"agreement": lines} if lines else {}
+    return _lines_output(spec, found, workspace, {"lines": lines}, label=label, log=True)
+
+
+def _lines_output(
+    spec: CurvesSpec | SizesSpec,
+    panels: Mapping[str, Mapping[str, Points]],
+    workspace: Workspace,
+    values: Mapping[str, object],
+    **options: Any,
+) -> Output:
+    """A figure of lines, unless there are none."""
     caption = workspace.caption(f"{spec.caption} Of several seeds: mean and standard deviation.")
-    plots = (
-        {spec.name: lines_figure(panels, title=workspace.title(spec.caption), label="step")}
-        if panels
-        else {}
-    )
-    return Output(
-        spec.name,
-        caption,
-        {"curves": found},
-        figures=plots,
-        missing=workspace.commands(spec.runs.values()),
-    )
+    labelled = {spec.quantities.get(key, key): lines for key, lines in panels.items()}
+    title = workspace.title(spec.caption)
+    plots = {spec.name: lines_figure(labelled, title=title, **options)} if panels else {}
+    trained = any(workspace.folders(run) for run in spec.runs.values())
+    empty = [
+        text for key, text in spec.quantities.items() if trained and not _has(key, text, panels)
+    ]
+    hints = [f"No run has measured: {', '.join(empty)}."] if empty else []
+    missing = workspace.commands(spec.runs.values())
+    return Output(spec.name, caption, values, figures=plots, missing=missing, hints=hints)
+
+
+def _has(key: str, text: str, panels: Mapping[str, Mapping[str, Points]]) -> bool:
+    """Whether a quantity is a panel, or a line of one."""
+    return key in panels or any(text in lines for lines in panels.values())
 
 
 def _read_curves(folder: Path) -> Curves:
@@ -63,41 +98,6 @@ def _read_curves(folder: Path) -> Curves:
         }
     except (ValueError, TypeError, AttributeError):
         raise ValueError(f"{file} is not a file of curves; train the run again") from None
-
-
-def make_lines(
-    spec: LinesSpec, table: TableSpec, comparison: Comparison, workspace: Workspace
-) -> Output:
-    """The rows of a table from left to right, with a line for each operation."""
-    (summary,) = comparison.summaries
-    metric = spec.metric if not summary.points_per_story else "auc"
-    lines: dict[str, Points] = {}
-    for operation in table.operations:
-        points = [
-            (place, value[0], value[1] or 0.0)
-            for place, row in enumerate(table.rows)
-            if (
-                value := mean_and_sd(
-                    comparison, summary.name, Line("", row.name, operation), metric
-                )
-            )
-        ]
-        lines |= {operation: points} if points else {}
-    label = METRICS[metric].label
-    caption = workspace.caption(
-        f"{spec.caption} Of several seeds: mean and standard deviation.", table.data
-    )
-    ticks = [row.label for row in table.rows]
-    title = workspace.title(spec.caption)
-    plots = (
-        {spec.name: lines_figure({label: lines}, title=title, label="", ticks=ticks)}
-        if lines
-        else {}
-    )
-    missing = workspace.commands(row.name for row in table.rows)
-    return Output(
-        spec.name, caption, {"metric": metric, "lines": lines}, figures=plots, missing=missing
-    )
 
 
 def make_salience(spec: SalienceSpec, workspace: Workspace) -> Output:
@@ -161,20 +161,36 @@ def _marked_plot(result: StorySalience, marks: Mapping[int, str]) -> Figure:
 def _stories(spec: SalienceSpec, workspace: Workspace) -> tuple[list[Story], list[Sequence[int]]]:
     """The stories of the files, and those of the ids, or else the first of the data; and the
     sentences of the turning points of each, if the data have them."""
-    stories = [
-        Story.parse({"id": file.stem, "text": file.read_text(encoding="utf-8")})
-        for file in spec.files
-    ]
+    stories = [story for file in spec.files for story in _stories_in(file)]
     points: list[Sequence[int]] = [[] for _ in stories]
     labelled = workspace.labelled[spec.data] if spec.data else LabelledStories("none", [], [])
     place = {str(story.id): i for i, story in enumerate(labelled.stories)}
+    where = workspace.sources[spec.data] if spec.data else "a figure without data"
     for name in spec.ids or ([] if stories else list(place)[:1]):
-        if name not in place:
-            where = workspace.sources[spec.data] if spec.data else "a figure without data"
-            raise ValueError(f"figures.{spec.name}.ids: no story {name!r} in {where}")
-        stories.append(labelled.stories[place[name]])
-        points.append(labelled.points[place[name]] if labelled.points else [])
+        i = place[_full_id(name, place, f"figures.{spec.name}.ids: {where}")]
+        stories.append(labelled.stories[i])
+        points.append(labelled.points[i] if labelled.points else [])
     return stories, points
+
+
+def _stories_in(file: Path) -> Iterator[Story]:
+    """The story of a text, which is named by the file, or the stories of a file of rows."""
+    for document in read_story_files([str(file)], named=False):
+        if document.problem is not None:
+            raise ValueError(f"{document.name}: {document.problem}")
+        text = document.content
+        yield Story.parse({"id": file.stem, "text": text} if isinstance(text, str) else text)
+
+
+def _full_id(name: str, ids: Collection[str], where: str) -> str:
+    """The id of a name that is an id, or the beginning of a single one."""
+    found = [name] if name in ids else [one for one in ids if one.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    near = found or difflib.get_close_matches(name, ids, n=3, cutoff=0.4)
+    problem = f"several stories that begin with {name!r}" if found else f"no story {name!r}"
+    hint = f"; did you mean {' or '.join(map(repr, near[:3]))}?" if near else ""
+    raise ValueError(f"{where} has {problem}{hint}")
 
 
 def _salience_table(

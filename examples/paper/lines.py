@@ -25,7 +25,7 @@ def lines_figure(
     *,
     title: str,
     label: str,
-    ticks: Sequence[str] | None = None,
+    log: bool = False,
     width: float = PAGE,
 ) -> Figure:
     """A panel for each quantity, with a line for each name and a band of its spread around it.
@@ -35,7 +35,7 @@ def lines_figure(
             panels, and all names are in the legend of the first; nan is a gap.
         title: a line above.
         label: of the horizontal axis.
-        ticks: names of the positions 0, 1 and so on; default numbers.
+        log: whether the horizontal axis is logarithmic.
         width: in inches.
     """
     names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
@@ -53,9 +53,7 @@ def lines_figure(
                     axes.fill_between(
                         at, values - spread, values + spread, color=style["color"], alpha=0.15, lw=0
                     )
-            axes.set(xlabel=label, ylabel=printable(quantity))
-            if ticks is not None:
-                axes.set_xticks(range(len(ticks)), [printable(tick) for tick in ticks])
+            axes.set(xlabel=label, ylabel=printable(quantity), xscale="log" if log else "linear")
             axes.grid(alpha=0.3)
             for name in names:
                 # Without points, so that the legend of the first panel has the lines of all panels.
@@ -67,7 +65,7 @@ def lines_figure(
 
 
 def curves_of_runs(
-    runs: Mapping[str, Sequence[Curves]], names: Sequence[str]
+    runs: Mapping[str, Sequence[Curves]], names: Sequence[str], by_epoch: bool = False
 ) -> dict[str, dict[str, Points]]:
     """The curves of several runs for `lines_figure`: for each of the named quantities a line for
     each run that has it.
@@ -76,6 +74,7 @@ def curves_of_runs(
         runs: names, with the curves of each seed. The line is their mean, its spread the standard
             deviation (over n), at the steps that all seeds have.
         names: of the quantities, such as `eval_loss`.
+        by_epoch: whether positions are epochs, which are the curve `epoch`, and not steps.
     """
     panels: dict[str, dict[str, Points]] = {}
     for name in names:
@@ -85,6 +84,7 @@ def curves_of_runs(
             if steps:
                 values = np.array([[curve[step] for step in steps] for curve in found])
                 mean, spread = values.mean(axis=0).tolist(), values.std(axis=0).tolist()
-                points = zip(steps, mean, spread, strict=True)
+                epochs = dict(seeds[0]["epoch"]) if by_epoch else {}
+                points = zip([epochs.get(step, step) for step in steps], mean, spread, strict=True)
                 panels.setdefault(name, {})[run] = list(points)
     return panels

@@ -11,24 +11,27 @@ RUNS/NAME-seedSEED are evaluated; their scores are saved in OUT and not computed
 runs that are not there stay empty, and the commands that fill them are listed below the table and
 in OUT/missing.txt. Without other data, the stories and synopses of the package are used, whose
 labels are not by people. A folder with TRIPOD's two tables is evaluated on all its 99 films.
-`--show` names the stories of a figure: files, and ids in its data. `--smoke` makes everything from
-encoders of random weights after a step of training, and from people and language models that choose
+`--show` names the stories of a figure: files, and ids in its data, of which a
+beginning is enough. `--smoke` makes everything from
+encoders of random weights after two steps of training, and from people and language models that choose
 at random: its figures mean nothing. OUT/index.md has all tables and figures.
 """
 
 import argparse
 import logging
 from pathlib import Path
+from typing import Any, get_args
 
 import datasets
-from figures import make_curves, make_lines, make_salience
+from figures import make_curves, make_salience, make_sizes
 from output import Output, write_index
-from paper_tables import make_table
-from plan import CurvesSpec, LinesSpec, read_plan, with_stories
+from paper_tables import make_data, make_runs, make_table, make_tests
+from plan import CurvesSpec, SizesSpec, read_plan, with_stories
 from smoke import STORIES, make_smoke_results, smoke_plan, train_smoke_runs, with_people
 from transformers.utils import logging as transformers_logging
 from workspace import Workspace, split_of
 
+from narrative_twins.data.rows import Cleaning
 from narrative_twins.evaluation.labelled import load_labelled
 from narrative_twins.plots.style import check_matplotlib
 
@@ -78,7 +81,17 @@ def main() -> None:
         default="auto",
         help="precision of encoders, for example float32 (default: %(default)s)",
     )
-    add("--smoke", action="store_true", help="everything from encoders that are trained for a step")
+    add(
+        "--cleaning",
+        choices=get_args(Cleaning),
+        default="full",
+        help="of TRIPOD's sentences: released as with the paper (default: %(default)s)",
+    )
+    add(
+        "--smoke",
+        action="store_true",
+        help="everything from encoders that are trained for two steps",
+    )
     add(
         "--show",
         nargs="+",
@@ -109,7 +122,12 @@ def make(arguments: argparse.Namespace) -> None:
     sources = {"stories": arguments.data_stories, "synopses": arguments.data_synopses}
     second = {"stories": arguments.second_stories}
     labelled = {
-        key: load_labelled(source, split_of(key, source), second=second.get(key))
+        key: load_labelled(
+            source,
+            split_of(key, source),
+            second=second.get(key),
+            cleaning=arguments.cleaning if key == "synopses" else "full",
+        )
         for key, source in sources.items()
     }
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -121,7 +139,8 @@ def make(arguments: argparse.Namespace) -> None:
         train_smoke_runs(plan, runs, print)
         make_smoke_results(plan, labelled, runs)
     loading = {"dtype": arguments.dtype}
-    workspace = Workspace(plan, runs, arguments.out, sources, labelled, arguments.smoke, loading)
+    places = plan, runs, arguments.out, sources, labelled
+    workspace = Workspace(*places, arguments.cleaning, arguments.smoke, loading)
     outputs = make_outputs(workspace)
     for output in outputs:
         output.write(arguments.out)
@@ -129,26 +148,21 @@ def make(arguments: argparse.Namespace) -> None:
     missing = len({line for output in outputs for line in output.missing})
     print(f"{len(outputs)} tables and figures: {arguments.out / 'index.md'}")
     if missing:
-        print(f"{missing} things are missing for empty cells: {arguments.out / 'missing.txt'}")
+        print(f"{missing} commands would fill empty cells: {arguments.out / 'missing.txt'}")
 
 
 def make_outputs(workspace: Workspace) -> list[Output]:
     """The tables and figures of a plan, in its order."""
     plan = workspace.plan
     comparisons = {
-        data: workspace.compare(data) for data in dict.fromkeys(table.data for table in plan.tables)
+        data: workspace.compare(data)
+        for data in dict.fromkeys(spec.data for spec in (*plan.tables, *plan.tests))
     }
     outputs = [make_table(spec, comparisons[spec.data], workspace) for spec in plan.tables]
-    tables = {table.name: table for table in plan.tables}
-    for figure in plan.figures:
-        if isinstance(figure, CurvesSpec):
-            outputs.append(make_curves(figure, workspace))
-        elif isinstance(figure, LinesSpec):
-            table = tables[figure.table]
-            outputs.append(make_lines(figure, table, comparisons[table.data], workspace))
-        else:
-            outputs.append(make_salience(figure, workspace))
-    return outputs
+    outputs += [make_tests(spec, comparisons[spec.data], workspace) for spec in plan.tests]
+    makers: dict[type, Any] = {CurvesSpec: make_curves, SizesSpec: make_sizes}
+    outputs += [makers.get(type(spec), make_salience)(spec, workspace) for spec in plan.figures]
+    return [*outputs, make_data(workspace), make_runs(workspace)]
 
 
 if __name__ == "__main__":

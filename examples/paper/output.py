@@ -26,7 +26,8 @@ class Output:
         values: the same as JSON data.
         table: as Markdown and LaTeX, if there is one.
         figures: by the name of the file, without its suffix.
-        missing: what fills the empty cells: commands, or options of the command for tables.
+        missing: the commands that fill the empty cells.
+        hints: what else would fill empty cells.
     """
 
     name: str
@@ -34,7 +35,8 @@ class Output:
     values: Any
     table: Table | None = None
     figures: Mapping[str, Figure] = field(default_factory=dict)
-    missing: Sequence[str] = field(default_factory=list)
+    missing: Sequence[str] = ()
+    hints: Sequence[str] = ()
 
     @property
     def markdown(self) -> str:
@@ -44,6 +46,7 @@ class Output:
         if self.missing:
             empty = "Missing lines are" if self.table is None else "Empty cells are"
             parts.append(f"{empty} filled by\n\n```\n" + "\n".join(self.missing) + "\n```\n")
+        parts += [f"{hint}\n" for hint in self.hints]
         return "\n".join(parts)
 
     @property
@@ -51,7 +54,8 @@ class Output:
         """The table, with what fills the empty cells as comments."""
         if self.table is None:
             return ""
-        return self.table.to_latex() + "".join(f"% to fill: {line}\n" for line in self.missing)
+        filled_by = [*self.missing, *self.hints]
+        return self.table.to_latex() + "".join(f"% to fill: {line}\n" for line in filled_by)
 
     def write(self, folder: Path) -> None:
         """Write the files into a folder."""
@@ -60,6 +64,7 @@ class Output:
             "caption": self.caption,
             **self.values,
             "missing": list(self.missing),
+            "hints": list(self.hints),
         }
         write(folder / f"{self.name}.json", json.dumps(values, indent=1) + "\n")
         write(folder / f"{self.name}.md", self.markdown)
@@ -76,8 +81,8 @@ def write(path: Path, text: str) -> None:
 
 
 def write_index(outputs: Sequence[Output], folder: Path) -> None:
-    """Write `index.md` and `index.tex` with everything, and `missing.txt` with what fills the empty
-    cells."""
+    """Write `index.md` and `index.tex` with everything, and `missing.txt` with the commands that
+    fill the empty cells."""
     write(
         folder / "index.md",
         "\n".join(f"## {output.name}\n\n{output.markdown}" for output in outputs),

@@ -4,6 +4,7 @@ explains the keys."""
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import shlex
 from collections.abc import Collection, Mapping, Sequence
@@ -17,10 +18,11 @@ from narrative_twins import OPERATIONS
 from narrative_twins.baselines.scorers import BASELINES
 from narrative_twins.data.sources import CORPORA
 from narrative_twins.evaluation.comparison import PEOPLE
-from narrative_twins.evaluation.metrics import METRICS
 from narrative_twins.prompting.styles import STYLES
 
 LAYOUTS = ("wide", "sections", "list")
+SERVER = "https://api.openai.com/v1"
+"""Of the language models in a plan."""
 KINDS_OF_PEOPLE = dict(zip(("second group", "one of them"), PEOPLE, strict=True))
 
 
@@ -58,12 +60,23 @@ class Run:
 
 @dataclass(frozen=True)
 class Prompted:
-    """Results of a prompted language model: a file for each run, in the folder of the runs."""
+    """Results of a prompted language model: a file for each run, in the folder of the runs. The
+    request has further fields, which reasoning models need."""
 
     name: str
     data: str
     styles: Sequence[str]
     runs: int
+    model: str
+    request: Mapping[str, Any]
+
+    def command(self, runs: Path, source: Sequence[str]) -> str:
+        """The command that asks it about the stories of a source."""
+        words = ["python", shown(Path(__file__).with_name("prompt_model.py")), *source]
+        words += ["--styles", ",".join(self.styles), "--out", str(runs / self.name)]
+        words += ["--runs", str(self.runs), "--server", SERVER, "--language-model", self.model]
+        words += ["--request", json.dumps(self.request)] if self.request else []
+        return shlex.join(words)
 
     def files(self, runs: Path) -> list[Path]:
         return [runs / f"{self.name}-run{number}.jsonl" for number in range(1, self.runs + 1)]
@@ -72,12 +85,14 @@ class Prompted:
 @dataclass(frozen=True)
 class TableRow:
     """A row: its name, and what is shown: a `run`, `baseline`, `results` or `people` of a name.
-    `operation` is that of a run, or the name of the scores in a file of results."""
+    `operation` is that of a run, or the name of the scores in a file of results. Rows are compared
+    with the others of their `group`."""
 
     label: str
     kind: str
     name: str
     operation: str | None
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,6 +103,17 @@ class TableSpec:
     layout: str
     rows: Sequence[TableRow]
     operations: Sequence[str]
+    points: bool = True
+
+
+@dataclass(frozen=True)
+class TestsSpec:
+    """Tests that a text names: by their name two rows of some data, whose difference is tested."""
+
+    name: str
+    caption: str
+    data: str
+    pairs: Mapping[str, tuple[TableRow, TableRow]]
 
 
 @dataclass(frozen=True)
@@ -101,13 +127,14 @@ class CurvesSpec:
 
 
 @dataclass(frozen=True)
-class LinesSpec:
-    """The rows of a table of layout `wide` as a line for each operation."""
+class SizesSpec:
+    """Validation at the end of training by the number of parameters: for each quantity in
+    `eval_results.json` a line through the runs."""
 
     name: str
     caption: str
-    table: str
-    metric: str
+    runs: Mapping[str, str]
+    quantities: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -128,8 +155,9 @@ class Plan:
     runs: Mapping[str, Run]
     results: Mapping[str, Prompted]
     tables: Sequence[TableSpec]
-    figures: Sequence[CurvesSpec | LinesSpec | SalienceSpec]
+    figures: Sequence[CurvesSpec | SizesSpec | SalienceSpec]
     scoring: Mapping[str, Mapping[str, Any]]
+    tests: Sequence[TestsSpec]
 
 
 def shown(path: Path) -> str:
@@ -170,7 +198,10 @@ class _Reader:
 
     def plan(self) -> Plan:
         content = self.mapping(
-            self.content, "", ("seeds", "runs", "tables"), ("results", "figures", "scoring")
+            self.content,
+            "",
+            ("seeds", "runs", "tables"),
+            ("results", "figures", "scoring", "tests"),
         )
         seeds = self.seeds(content["seeds"], "seeds")
         self.runs = {
@@ -187,7 +218,8 @@ class _Reader:
         figures = [
             self.figure(name, value) for name, value in self.named(content, "figures").items()
         ]
-        names = [*self.tables, *(figure.name for figure in figures)]
+        tests = [self.tests(name, value) for name, value in self.named(content, "tests").items()]
+        names = [*self.tables, *(each.name for each in (*figures, *tests))]
         for name in names:
             if names.count(name) > 1:
                 self.error(
@@ -198,7 +230,8 @@ class _Reader:
             self.choice(data, CORPORA, "scoring"): self.mapping(options, f"scoring.{data}")
             for data, options in self.mapping(content.get("scoring", {}), "scoring").items()
         }
-        return Plan(self.runs, self.results, list(self.tables.values()), figures, scoring)
+        tables = list(self.tables.values())
+        return Plan(self.runs, self.results, tables, figures, scoring, tests)
 
     def run(self, name: str, value: Any, seeds: Sequence[int]) -> Run:
         where = f"runs.{name}"
@@ -213,36 +246,53 @@ class _Reader:
 
     def prompted(self, name: str, value: Any) -> Prompted:
         where = f"results.{name}"
-        entry = self.mapping(value, where, ("data", "styles"), ("runs",))
+        entry = self.mapping(value, where, ("data", "styles", "model"), ("runs", "request"))
         data = self.choice(entry["data"], CORPORA, f"{where}.data")
         styles = self.choices(entry["styles"], STYLES, f"{where}.styles")
         runs = entry.get("runs", 1)
         if type(runs) is not int or runs < 1:
             self.error(f"{where}.runs", f"must be a number of runs such as 3, not {runs!r:.60}")
-        return Prompted(name, data, styles, runs)
+        request = self.mapping(entry.get("request", {}), f"{where}.request")
+        return Prompted(name, data, styles, runs, str(entry["model"]), request)
 
     def table(self, name: str, value: Any) -> TableSpec:
         where = f"tables.{name}"
-        entry = self.mapping(value, where, ("caption", "data", "layout", "rows"), ("operations",))
+        entry = self.mapping(
+            value, where, ("caption", "data", "layout"), ("rows", "groups", "operations", "points")
+        )
         data = self.choice(entry["data"], CORPORA, f"{where}.data")
         layout = self.choice(entry["layout"], LAYOUTS, f"{where}.layout")
         operations = list(OPERATIONS)
         if "operations" in entry:
             operations = self.choices(entry["operations"], OPERATIONS, f"{where}.operations")
-        labels = self.mapping(entry["rows"], f"{where}.rows")
-        rows = [
-            self.row(label, row, layout, f"{where}.rows.{label}") for label, row in labels.items()
-        ]
-        for row in rows:
-            if row.kind == "results" and self.results[row.name].data != data:
-                self.error(
-                    f"{where}.rows.{row.label}.results",
-                    f"{row.name!r} has scores of other data than {data!r}",
-                )
-        return TableSpec(name, str(entry["caption"]), data, layout, rows, operations)
+        if ("rows" in entry) is ("groups" in entry):
+            self.error(where, "give either rows, or groups of rows by name")
+        groups = {"": entry["rows"]} if "rows" in entry else entry["groups"]
+        rows: list[TableRow] = []
+        for group, labels in self.mapping(groups, f"{where}.groups").items():
+            inside = f"{where}.groups.{group}" if group else f"{where}.rows"
+            for label, row in self.mapping(labels, inside).items():
+                read = self.row(label, row, layout == "list", f"{inside}.{label}", data)
+                rows.append(replace(read, group=group))
+        points = entry.get("points", True) is True
+        return TableSpec(name, str(entry["caption"]), data, layout, rows, operations, points)
 
-    def row(self, label: str, value: Any, layout: str, where: str) -> TableRow:
-        if layout != "list":
+    def tests(self, name: str, value: Any) -> TestsSpec:
+        where = f"tests.{name}"
+        entry = self.mapping(value, where, ("caption", "data", "pairs"))
+        data = self.choice(entry["data"], CORPORA, f"{where}.data")
+        pairs = {}
+        for label, pair in self.mapping(entry["pairs"], f"{where}.pairs").items():
+            inside = f"{where}.pairs.{label}"
+            rows = self.mapping(pair, inside, ("first", "second"))
+            first, second = (
+                self.row(key, row, True, f"{inside}.{key}", data) for key, row in rows.items()
+            )
+            pairs[label] = (first, second)
+        return TestsSpec(name, str(entry["caption"]), data, pairs)
+
+    def row(self, label: str, value: Any, in_list: bool, where: str, data: str) -> TableRow:
+        if not in_list:
             entry = self.mapping(value, where, ("run",))
             return TableRow(
                 label, "run", self.choice(entry["run"], self.runs, f"{where}.run"), None
@@ -266,42 +316,36 @@ class _Reader:
         if kind == "run":
             operation = self.choice(entry["operation"], OPERATIONS, f"{where}.operation")
         elif kind == "results":
+            if self.results[name].data != data:
+                self.error(f"{where}.results", f"{name!r} has scores of other data than {data!r}")
             scores = [STYLES[style].score for style in self.results[name].styles]
             operation = self.choice(entry["score"], scores, f"{where}.score")
         return TableRow(
             label, kind, KINDS_OF_PEOPLE.get(name, name) if kind == "people" else name, operation
         )
 
-    def figure(self, name: str, value: Any) -> CurvesSpec | LinesSpec | SalienceSpec:
+    def figure(self, name: str, value: Any) -> CurvesSpec | SizesSpec | SalienceSpec:
         where = f"figures.{name}"
         kinds = {
             "curves": ("runs", "quantities"),
-            "lines": ("table", "metric"),
+            "sizes": ("runs", "quantities"),
             "salience": ("run",),
         }
-        entry = self.mapping(
-            value, where, ("kind", "caption"), [*sum(kinds.values(), ()), "files", "data", "ids"]
-        )
+        known = dict.fromkeys([*sum(kinds.values(), ()), "files", "data", "ids"])
+        entry = self.mapping(value, where, ("kind", "caption"), known)
         kind = self.choice(entry["kind"], kinds, f"{where}.kind")
         optional = ("files", "data", "ids") if kind == "salience" else ()
         self.mapping(value, where, ("kind", "caption", *kinds[kind]), optional)
         caption = str(entry["caption"])
-        if kind == "curves":
+        if kind != "salience":
             lines = self.mapping(entry["runs"], f"{where}.runs")
             runs = {
                 label: self.choice(run, self.runs, f"{where}.runs.{label}")
                 for label, run in lines.items()
             }
             quantities = self.mapping(entry["quantities"], f"{where}.quantities")
-            return CurvesSpec(
-                name, caption, runs, {key: str(text) for key, text in quantities.items()}
-            )
-        if kind == "lines":
-            wide = [table.name for table in self.tables.values() if table.layout == "wide"]
-            table = self.choice(entry["table"], wide, f"{where}.table")
-            return LinesSpec(
-                name, caption, table, self.choice(entry["metric"], METRICS, f"{where}.metric")
-            )
+            spec = CurvesSpec if kind == "curves" else SizesSpec
+            return spec(name, caption, runs, {key: str(text) for key, text in quantities.items()})
         files = [
             self.file(file, f"{where}.files")
             for file in self.items(entry.get("files", []), f"{where}.files")

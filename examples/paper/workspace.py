@@ -3,16 +3,17 @@ missing."""
 
 from __future__ import annotations
 
-import shlex
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from plan import Plan, Run, TableRow, shown
+from plan import Plan, Run, TableRow
 
 from narrative_twins import OPERATIONS, evaluate
+from narrative_twins.data.rows import Cleaning
 from narrative_twins.data.sources import CORPORA
 from narrative_twins.evaluation.comparison import COLUMNS, PEOPLE, Comparison
 from narrative_twins.evaluation.labelled import DataSummary, LabelledStories
@@ -32,15 +33,18 @@ CORPUS_LABELS = {
     ),
 }
 SMOKE = (
-    "Smoke test, figures mean nothing: encoders of random weights after a step of training, people"
+    "Smoke test, figures mean nothing: encoders of random weights after two steps of training, people"
     " and language models that choose at random, a few stories."
 )
 CHOICES = {style.score for style in STYLES.values() if style.sampled}
 """The scores of language models that are numbers of choices."""
-SECOND_GROUP = "--second-stories FILE (labels of the same stories by a second group of people)"
+SECOND_GROUP = (
+    "The row of a second group of people needs their labels of the same stories: make tables"
+    " SECOND=FILE."
+)
 ANNOTATORS = (
-    "--data-stories FILE with the labels of each annotator, for example"
-    " igorsterner/rocstory-salience"
+    "The row of one of the people needs the labels of each of them: make tables STORIES=FILE, for"
+    " example igorsterner/rocstory-salience."
 )
 
 
@@ -65,6 +69,7 @@ class Workspace:
         out: the folder for tables and figures.
         sources: by `stories` and `synopses`, the file, folder, Hub id or corpus.
         labelled: the same, loaded.
+        cleaning: of TRIPOD's sentences.
         smoke: whether this is a smoke test.
         loading: options of `StoryEncoder.from_pretrained`.
     """
@@ -74,6 +79,7 @@ class Workspace:
     out: Path
     sources: Mapping[str, str]
     labelled: Mapping[str, LabelledStories]
+    cleaning: Cleaning = "full"
     smoke: bool = False
     loading: Mapping[str, Any] = field(default_factory=dict)
 
@@ -108,22 +114,29 @@ class Workspace:
         ]
 
     def missing(self, row: TableRow, data: str) -> list[str]:
-        """What fills the empty cells of a row: commands, or options of the command for tables."""
+        """The commands that fill the empty cells of a row."""
         if row.kind == "run":
             return self.commands([row.name])
         if row.kind == "results" and len(self.files(row.name)) < self.plan.results[row.name].runs:
-            prompted = self.plan.results[row.name]
-            script = shown(Path(__file__).with_name("prompt_model.py"))
-            words = ["python", script, self.sources[data], "--styles", *prompted.styles]
             split = split_of(data, self.sources[data])
-            words += ["--split", split] if split else []
-            words += ["--out", str(self.runs / row.name), "--runs", str(prompted.runs)]
-            return [shlex.join([*words, "--server", "URL", "--language-model", "NAME"])]
-        if row.kind == "people" and row.name not in {
-            rows["scorer"][0] for rows in measure_people(self.labelled[data])
-        }:
-            return [SECOND_GROUP if row.name == PEOPLE[0] else ANNOTATORS]
+            source = [self.sources[data], *(["--split", split] if split else [])]
+            if data == "synopses" and self.cleaning != "full":
+                source += ["--cleaning", self.cleaning]
+            return [self.plan.results[row.name].command(self.runs, source)]
         return []
+
+    def hint(self, row: TableRow, data: str) -> str | None:
+        """What fills the empty cells of a row of people."""
+        measured = {rows["scorer"][0] for rows in measure_people(self.labelled[data])}
+        if row.kind != "people" or row.name in measured:
+            return None
+        return SECOND_GROUP if row.name == PEOPLE[0] else ANNOTATORS
+
+    def results_of(self, name: str, file: str) -> list[dict[str, Any]]:
+        """The JSON files of a name in the folders of the seeds of a run, as far as they are
+        there."""
+        files = [folder / file for folder in self.folders(name).values()]
+        return [json.loads(each.read_text(encoding="utf-8")) for each in files if each.is_file()]
 
     def caption(self, text: str, data: str | None = None) -> str:
         """A caption with the data that the figures are of."""
@@ -149,7 +162,10 @@ class Workspace:
         """All scorers of the tables on a set of stories. The scores of each are saved in
         `OUT/DATA/scores`."""
         tables = [table for table in self.plan.tables if table.data == data]
-        rows = [row for table in tables for row in table.rows]
+        pairs = [
+            pair for spec in self.plan.tests if spec.data == data for pair in spec.pairs.values()
+        ]
+        rows = [row for part in (*(table.rows for table in tables), *pairs) for row in part]
         of = {
             kind: dict.fromkeys(row.name for row in rows if row.kind == kind)
             for kind in ("run", "baseline", "results")

@@ -234,7 +234,7 @@ def make_align(
     """
     check_rows_file(files, out)
     if released and STDIN in files:
-        raise click.UsageError("--released reads the works twice; name their file")
+        click.get_current_context().fail("--released reads the works twice; name their file")
 
     from transformers.utils import logging
 

@@ -1,0 +1,222 @@
+"""The commands of docs/paper.md run as they are typed: on small files, with a small encoder where
+one is trained, and a fake language model in place of a server."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from unittest import mock
+
+import click
+import pytest
+from test_paper import save_model, save_run
+
+from narrative_twins.commands.cli import command_line
+from narrative_twins.evaluation import labelled, metrics, scorers
+from narrative_twins.training import script
+
+from support import examples
+from support.chat_server import Model, serving
+from support.command import run
+from support.recognizers import save_pipeline
+
+ROOT = examples.EXAMPLES.parent
+PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+PROGRAMS = ("train_", "narrative-twins ", "python examples/", "make tables")
+SPANS = [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", PAGE)]
+COMMANDS = list(dict.fromkeys(span for span in SPANS if span.startswith(PROGRAMS)))
+COMMANDS.remove("train_")  # what some commands begin with
+FIVE = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
+DRAGON = "The Girl with the Dragon Tattoo (2011 film)_0"
+
+
+def commands(program: str) -> list[str]:
+    return [command for command in COMMANDS if command.startswith(program)]
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch) -> Path:
+    """A folder with what the placeholders of the page stand for."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(metrics, "RESAMPLES", 50)
+    monkeypatch.setattr(scorers, "RANDOM_DRAWS", 2)
+    for name in ("examples", "narrative_twins"):
+        Path(name).symlink_to(ROOT / name)
+    labels = [{"id": f"S{i}", "story": FIVE[i:] + FIVE[:i], "choices": [1, 3, 3]} for i in range(3)]
+    told = [[f"{n}. {words}" for n in range(1, 25)] for words in ("Nadia ran.", "She went away.")]
+    rows = {
+        "labels": labels,
+        "stories": [{"text": " ".join(FIVE)}],
+        "twins": [{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}],
+        "sections": [{"story": [[f"{n}. Nadia ran.", "It rained."] for n in range(5)]}],
+        "works/works": [{"id": "W", "story": told[0], "twins": told[1:]}],
+        "igorsterner/rocstory-salience/test": labels,
+        "igorsterner/rocstory-summaries/test": [{**labels[0], "summaries": FIVE[2:3] * 5}],
+        "retold/summaries": [{"story": FIVE, "labels": [0.1, 0.2, 0.9, 0.0, 0.3]}],
+    }
+    for name, content in rows.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        text = "".join(json.dumps(row) + "\n" for row in content)
+        Path(f"{name}.jsonl").write_text(text, encoding="utf-8")
+    sentences = {f"sentence{n}": text for n, text in enumerate(FIVE[::-1], start=1)}
+    write_table(Path("roc.csv"), {"storyid": "a", "storytitle": "", **sentences})
+    save_pipeline(Path("en_core_web_sm"))
+    Path("TRIPOD").mkdir()
+    for split, name in (("train", "Juno (film)"), ("test", DRAGON)):
+        sentences = [f"[STR_SENT]{name} {n} burned.[END_SENT]" for n in range(10)]
+        film = {"movie_name": name, "synopsis_segmented": "".join(sentences)}
+        film |= {f"tp{k}": 2 * k - 1 for k in range(1, 6)}
+        write_table(Path("TRIPOD", f"TRIPOD_synopses_{split}.csv"), film)
+    shutil.copy("TRIPOD/TRIPOD_synopses_train.csv", ".")
+    return tmp_path
+
+
+def write_table(path: Path, row: dict[str, object]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, row)
+        table.writeheader()
+        table.writerow(row)
+
+
+def filled(command: str, address: str = "URL") -> list[str]:
+    """The words of a command, with files of `work` for its placeholders."""
+    file = "twins.jsonl" if "entities" in command else "stories.jsonl"
+    if "evaluate" in command or "prompt_model" in command:
+        file = "labels.jsonl"
+    if "synopses" in command:
+        file = "sections.jsonl"
+    if "roc_stories" in command:
+        file = "roc.csv"
+    stands = {
+        "FILE": file,
+        "LABELS": "labels.jsonl",
+        "OTHERS": "labels.jsonl",
+        "OUT": "out.jsonl",
+        "URL": address,
+    }
+    stands |= {"NAME": "tiny", "FOLDER": "works"}
+    words = [stands.get(word, word) for word in shlex.split(command)]
+    return [word.replace("/NAME", "/tiny") for word in words]
+
+
+def test_the_page_has_commands():
+    assert len(COMMANDS) > 30 and all(commands(program) for program in PROGRAMS)
+
+
+@pytest.mark.parametrize("command", commands("narrative-twins "))
+@pytest.mark.slow
+def test_commands_run(work, command):
+    """The page on which people choose is not served, only its arguments are read."""
+    if "annotate" in command:
+        name, *words = shlex.split(command)[1:]
+        command_line.get_command(click.Context(command_line), name).make_context(name, words)
+        return
+    with serving(Model()) as model:
+        done = run(*filled(command, model.address)[1:])
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("command", commands("python examples/"))
+@pytest.mark.slow
+def test_scripts_run(work, command):
+    flags = re.findall(r"The flags are `([^`]+)`; a reasoning model takes `([^`]+)`", PAGE)
+    more = " ".join(" ".join(flags[0]).split()) if "prompt_model" in command else ""
+    with serving(Model()) as model:
+        _, path, *words = filled(f"{command} {more}", model.address)
+        examples.run(path.removeprefix("examples/"), *words)
+        for body in model.bodies:
+            assert body["max_completion_tokens"] == 16000 and "max_tokens" not in body
+
+
+class Parsed(Exception):
+    """Ends a training script when its flags are read."""
+
+
+@pytest.mark.parametrize("command", commands("train_"))
+def test_flags_of_training_scripts_are_read(work, command):
+    """A run with a config is in the folder that `make tables` looks in."""
+    name, *flags = shlex.split(command)
+
+    def parsed(*arguments, parse=script.parse_arguments, **options):
+        raise Parsed(*parse(*arguments, **options))
+
+    with mock.patch.object(script, "parse_arguments", parsed), pytest.raises(Parsed) as stop:
+        examples.run(name, *flags, "--use_cpu")
+    training, _ = stop.value.args
+    for config in re.findall(r"(\w+)\.yaml", command):
+        assert training.output_dir == f"runs/{config}-seed{training.seed}"
+
+
+@pytest.mark.parametrize(
+    ("command", "metric"),
+    [
+        ("train_roc.py --config examples/configs/roc_bert_large.yaml", "spearman"),
+        ("train_mlm.py --config examples/configs/roc_mlm.yaml", "spearman"),
+        ("train_wiki.py --config examples/configs/wiki_ettin.yaml", "auc"),
+        ("train_mlm.py --config examples/configs/wiki_mlm.yaml", "auc"),
+    ],
+)
+@pytest.mark.slow
+def test_runs_of_the_paper_validate_from_step_0_and_are_found(work, monkeypatch, command, metric):
+    """On rows without a split for validation, as they are published."""
+    monkeypatch.syspath_prepend(ROOT / "examples" / "paper")
+    from plan import read_plan
+    from workspace import Workspace
+
+    save_model(work / "encoder")
+    row = {"story": FIVE, "twin": FIVE[::-1], "negative": FIVE}
+    if metric == "auc":
+        row = {key: [[text] for text in texts] for key, texts in row.items()}
+    (work / "rows.jsonl").write_text((json.dumps(row) + "\n") * 4)
+    script_name, *flags = shlex.split(command)
+    flags += ["--encoder", "encoder", "--train_source", "rows.jsonl", "--num_train_epochs", "1"]
+    flags += ["--per_device_train_batch_size", "2", "--use_cpu", "--bf16", "false"]
+    flags += ["--report_to", "none", "--operations", "summarization"]
+    for seed in (43, 127):
+        examples.run(script_name, *flags, "--seed", seed)
+    plan = read_plan(ROOT / "examples" / "paper" / "plan.yaml")
+    (name,) = re.findall(r"(\w+)\.yaml", command)
+    folders = Workspace(plan, Path("runs"), Path("tables"), {}, {}).folders(name)
+    assert [*folders] == [43, 127] and len(os.listdir("runs")) == 2
+    for folder in folders.values():
+        curves = json.loads((folder / "curves.json").read_text())
+        assert [step for step, _ in curves[f"eval_salience_summarization_{metric}"]] == [0, 2]
+        assert dict(curves["epoch"]) == {0: 0.0, 2: 1.0}
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="without make")
+@pytest.mark.parametrize("command", [one for one in commands("make tables") if "SMOKE" not in one])
+@pytest.mark.slow
+def test_tables_are_made(work, monkeypatch, command):
+    """With the command line that `make` would run, of a run for each figure of stories."""
+    monkeypatch.syspath_prepend(ROOT / "examples" / "paper")
+    load = labelled.load_labelled
+
+    def few(*arguments, **options):  # the corpora of the package are large
+        return load(*arguments, **options).first(3)
+
+    monkeypatch.setattr(labelled, "load_labelled", few)
+    for name in ("roc_bert_large", "wiki_ettin"):
+        save_run(work / "runs" / f"{name}-seed43")
+    dry = ["make", "--dry-run", "--directory", ROOT, *shlex.split(command)[1:]]
+    printed = subprocess.run(dry, capture_output=True, text=True, check=True, encoding="utf-8")
+    (line,) = re.findall(r"make_tables\.py (.+)$", printed.stdout.replace("\\\n", ""), re.M)
+    examples.run("paper/make_tables.py", *shlex.split(line), "--dtype", "float32")
+    figures = {
+        name: json.loads(Path("tables", f"{name}.json").read_text(encoding="utf-8"))["stories"]
+        for name in ("two_stories", "one_synopsis")
+    }
+    assert len(figures["two_stories"]) == 2 and len(figures["one_synopsis"]) == 1
+    if "SECOND" in command:
+        table = Path("tables/stories_baselines.md").read_text(encoding="utf-8")
+        assert re.search(r"\| people, second group +\| +1\.000 \|", table)
+    elif "Dragon" in command:
+        assert figures["one_synopsis"][0]["id"] == DRAGON
+    elif "practice" in command:
+        assert "gold" in figures["two_stories"][0]["sentences"][1]
