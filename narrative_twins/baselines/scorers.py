@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import copy
 import json
-import logging
 import operator
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -29,8 +28,6 @@ from narrative_twins.salience.progress import Progress
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.sentences import Splitter
 from narrative_twins.stories.story import Story, StoryError, Windows, check_stories
-
-logger = logging.getLogger(__name__)
 
 DAMPING = 0.85
 """The probability that PageRank's walk follows an edge instead of going to any sentence."""
@@ -54,9 +51,8 @@ default encoder."""
 class Embedder:
     """Embeds texts, each alone, by an encoder that is loaded when it is first used.
 
-    A `StoryEncoder` reads a text that exceeds its context in several passes. Another encoder may
-    truncate it; that is logged once as a warning if the encoder has `max_seq_length` and
-    `tokenizer`, as a `SentenceTransformer` has.
+    A `StoryEncoder` reads a text that exceeds its context in several passes, also one that is made
+    here of the transformer of a `SentenceTransformer`. Another encoder may truncate it.
 
     Args:
         encoder: see `TextEncoder`. Raises TypeError if it is something else.
@@ -68,9 +64,11 @@ class Embedder:
                 "an encoder is a StoryEncoder, a folder, a Hub id or an object with the method"
                 f" encode, such as a SentenceTransformer, not {type(encoder).__name__}"
             )
+        if hasattr(encoder, "max_seq_length"):  # a `SentenceTransformer`
+            with suppress(ValueError):  # one without a transformer, or with other modules
+                encoder = StoryEncoder.from_sentence_transformer(encoder)
         self._encoder = encoder
         self._vectors: dict[str, NDArray[np.float32]] = {}
-        self._warned = False
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of texts, shape (texts, dimensions). Texts of the call before, which are of
@@ -95,14 +93,6 @@ class Embedder:
         if isinstance(encoder, StoryEncoder):
             tokens = encoder.tokenize(texts)
             return encoder.encode([tokens.chunks((i,), None) for i in range(len(texts))])
-        cut = [] if self._warned else [text for text in texts if _is_truncated(encoder, text)]
-        if cut:
-            self._warned = True
-            logger.warning(
-                "the encoder reads only the first %s tokens of %r (reported once)",
-                getattr(encoder, "max_seq_length", None),
-                f"{cut[0][:60]}...",
-            )
         vectors = np.asarray(encoder.encode(texts), np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ValueError(
@@ -295,18 +285,6 @@ class Length(Baseline):
 
     def scores(self, story: Story) -> NDArray[np.float64]:
         return np.array([len(sentence.split()) for sentence in story.sentences], np.float64)
-
-
-def _is_truncated(model: Any, text: str) -> bool:
-    """Whether a `SentenceTransformer` truncates a text; False if the model does not say how much it
-    reads."""
-    limit, tokenizer = getattr(model, "max_seq_length", None), getattr(model, "tokenizer", None)
-    if limit is None or not callable(tokenizer):
-        return False
-    # A token has at least one byte, so only long texts must be tokenized; no tokenizer adds more
-    # than four special tokens.
-    is_short = len(text.encode("utf-8", "replace")) + 4 <= limit
-    return not is_short and len(tokenizer(text, verbose=False)["input_ids"]) > limit
 
 
 # Embeddings

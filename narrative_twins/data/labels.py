@@ -22,7 +22,6 @@ from narrative_twins.data.rows import (
     require_column,
     synopsis,
     title_of,
-    vote_counts,
 )
 from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import shown_value
@@ -92,7 +91,7 @@ def _read_labels(content: Any, column: str, sentences: int, where: str) -> Row:
     # A single number is the choice of a single annotator.
     content = [content] if type(content) is int else content
     choices = check_integers(content, "choices", where, 1, sentences)
-    counts = {"choices": choices, "counts": vote_counts(choices, sentences)}
+    counts = {"choices": choices, "counts": [choices.count(n + 1) for n in range(sentences)]}
     return counts | (_means(_ones([n - 1], sentences) for n in choices) if choices else {})
 
 

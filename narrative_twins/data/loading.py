@@ -4,6 +4,7 @@ itself, from files or from the Hub."""
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -83,9 +84,9 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
     FEATURES: ClassVar[Features]
     CITATION: ClassVar[str] = NARRATIVE_TWINS
 
+    @abstractmethod
     def normalize(self, row: Mapping[str, Any], where: str) -> Row:
         """Convert a row of a file to the columns of the data set, without its id."""
-        raise NotImplementedError
 
     def records(self, file: str) -> Iterator[Record]:
         """The rows of a file."""

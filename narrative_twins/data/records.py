@@ -10,6 +10,7 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count, groupby
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias, cast
@@ -54,31 +55,24 @@ def read_records(path: str, check_ids: bool = True) -> Iterator[Record]:
     suffix = _suffix(path)
     if suffix is None:
         raise RowError(path, f"unknown format; use {', '.join(_READERS)}")
-    try:
-        with gzip.open(path) if suffix.endswith(".gz") else open(path, "rb") as file:
-            entries = _READERS[suffix](path, cast(IO[bytes], file))
-            for number, (where, key, row) in enumerate(entries):
-                if not isinstance(row, Mapping):
-                    problem = f"is {type(row).__name__}; a row must be an object of columns"
-                    raise RowError(where if key is None else f"{where}, id {key!r}", problem)
-                ids = (row.get("id"), key, f"{Path(path).name}:{number}")
-                id_ = next(id_ for id_ in map(whole, ids) if id_ is not None)
-                if check_ids and (isinstance(id_, bool) or not isinstance(id_, (str, int))):
-                    problem = f"the id is {type(id_).__name__}; it must be a string or an integer"
-                    raise RowError(where, problem)
-                yield Record(f"{where}, id {id_!r}", str(id_), row)
-    except RowError:
-        raise
-    except _FILE_ERRORS as error:
-        raise _unreadable(path, error) from error
+    with _readable(path), gzip.open(path) if suffix.endswith(".gz") else open(path, "rb") as file:
+        entries = _READERS[suffix](path, cast(IO[bytes], file))
+        for number, (where, key, row) in enumerate(entries):
+            if not isinstance(row, Mapping):
+                problem = f"is {type(row).__name__}; a row must be an object of columns"
+                raise RowError(where if key is None else f"{where}, id {key!r}", problem)
+            ids = (row.get("id"), key, f"{Path(path).name}:{number}")
+            id_ = next(id_ for id_ in map(whole, ids) if id_ is not None)
+            if check_ids and (isinstance(id_, bool) or not isinstance(id_, (str, int))):
+                problem = f"the id is {type(id_).__name__}; it must be a string or an integer"
+                raise RowError(where, problem)
+            yield Record(f"{where}, id {id_!r}", str(id_), row)
 
 
 def count_rows(path: str) -> int:
     """The number of rows of a Parquet file; raises RowError if it can't be read."""
-    try:
+    with _readable(path):
         return int(pyarrow.parquet.read_metadata(path).num_rows)
-    except _FILE_ERRORS as error:
-        raise _unreadable(path, error) from error
 
 
 def is_data_file(path: str) -> bool:
@@ -91,9 +85,16 @@ def _suffix(path: str) -> str | None:
     return next((suffix for suffix in _READERS if path.lower().endswith(suffix)), None)
 
 
-def _unreadable(path: str, error: BaseException) -> RowError:
-    kind = str(_suffix(path))[1:]
-    return RowError(path, f"can't be read as {kind} ({error}); the file may be incomplete")
+@contextmanager
+def _readable(path: str) -> Iterator[None]:
+    """Turn errors of a file into RowError."""
+    try:
+        yield
+    except RowError:
+        raise
+    except _FILE_ERRORS as error:
+        problem = f"can't be read as {str(_suffix(path))[1:]} ({error})"
+        raise RowError(path, f"{problem}; the file may be incomplete") from error
 
 
 def _json_lines(path: str, file: IO[bytes]) -> Iterator[Entry]:

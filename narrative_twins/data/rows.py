@@ -3,7 +3,6 @@ package's data sets. Errors name the file, the row, the problem and the fix."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -142,16 +141,6 @@ def check_votes(votes: Any, column: str, sentences: int, where: str) -> list[int
     if not any(checked):
         raise RowError(where, f"'{column}' has no votes; at least one vote is needed")
     return checked
-
-
-def vote_counts(choices: Iterable[int], sentences: int) -> list[int]:
-    """How many annotators chose each sentence of a story of this many sentences, given the sentence
-    that each annotator chose, counted from 1 as in the ROCStories salience data; ValueError for
-    other choices."""
-    counts = Counter(map(int, choices))
-    if wrong := set(counts) - set(range(1, sentences + 1)):
-        raise ValueError(f"choice {min(wrong)} is not a sentence number from 1 to {sentences}")
-    return [counts[number] for number in range(1, sentences + 1)]
 
 
 # Rows of narrative twins

@@ -158,7 +158,10 @@ def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
         problem = f"datasets can't tell the data files of {folder}: {error}"
         fix = "name a configuration of its card (name=), or pass its files by split"
         raise ValueError(f"{problem}; {fix}") from error
-    by_split = {str(split): list(map(os.path.abspath, data_files[split])) for split in data_files}
+    by_split = {
+        str(split): [os.path.abspath(file) for file in data_files[split] if is_data_file(file)]
+        for split in data_files
+    }
     files = set(chain(*by_split.values()))
     # The card may be from a stranger, and must not name private files of the user.
     if outside := [file for file in files if os.path.commonpath([root, file]) != root]:
@@ -171,6 +174,8 @@ def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
             names = ", ".join(left_out[:10])
             problem = f"{folder} has files of several formats, and datasets leaves out {names}"
             raise ValueError(f"{problem}; pass the files, or files by split: {{'train': [...]}}")
+    if not files:
+        raise FileNotFoundError(f"no data files in {folder}; supported: {' '.join(DATA_PATTERNS)}")
     return by_split
 
 

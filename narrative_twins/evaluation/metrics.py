@@ -135,12 +135,11 @@ def _paired(
     scores: ArrayLike, labels: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     x, y = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
-    if x.ndim != 1 or x.shape != y.shape:
+    if x.ndim != 1 or x.shape != y.shape or np.isnan([x, y]).any():
         raise ValueError(
-            f"scores of shape {x.shape} and labels of shape {y.shape}; both need one per sentence"
+            f"scores of shape {x.shape} and labels of shape {y.shape}; both need one number, which"
+            " is not nan, for each sentence"
         )
-    if np.isnan(x).any() or np.isnan(y).any():
-        raise ValueError("scores and labels must be numbers, found nan")
     return x, y
 
 

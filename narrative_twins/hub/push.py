@@ -36,11 +36,12 @@ spiece.model tokenizer.model LICENSE LICENSE.txt LICENSE.md
 checkpoints, optimizer states, logs, data or pickled weights, which training leaves next to them."""
 _HTTP_ERROR: Any = HfHubHTTPError.__bases__[0]
 """An error of the HTTP client of huggingface_hub, also of the connection."""
-_FIXES = {
+_FIXES: dict[int | None, str] = {
+    0: "huggingface_hub is offline; unset HF_HUB_OFFLINE",
     401: "the Hub token is missing or invalid; set one by `hf auth login` or HF_TOKEN",
     403: "the token has no write access there; create one at huggingface.co/settings/tokens",
 }
-"""The reason for an error response of the Hub, and the fix, by its status."""
+"""The reason for an error of the Hub, and the fix, by the status of its response; 0 without."""
 
 
 class HubError(OSError):
@@ -232,10 +233,9 @@ def _hub_errors(repo_id: str) -> Iterator[None]:
         yield
     except HFValidationError as error:
         raise ValueError(f"{repo_id!r} is not a Hub id like user/name: {error}") from error
-    except OfflineModeIsEnabled as error:
-        raise HubError(f"{repo_id} can't be pushed offline; unset HF_HUB_OFFLINE") from error
-    except _HTTP_ERROR as error:
-        status = error.response.status_code if isinstance(error, HfHubHTTPError) else 0
+    except (OfflineModeIsEnabled, _HTTP_ERROR) as error:
+        status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
+        status = 0 if isinstance(error, OfflineModeIsEnabled) else status
         fix = _FIXES.get(status, "the connection failed, or the Hub had a problem; run it again")
         reason = one_line(f"{type(error).__name__}: {error}")
         raise HubError(f"{repo_id} can't be pushed: {fix} ({reason})") from error

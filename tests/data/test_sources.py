@@ -117,6 +117,16 @@ def test_no_file_of_a_folder_is_left_out_in_silence(load, tmp_path, names, left_
     assert len(load(paths, "train")) == len(paths)
 
 
+def test_a_folder_without_data_files(load, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.txt").write_text("A text.")
+    with pytest.raises(FileNotFoundError, match=r"no data files in .*data; supported: \*.jsonl"):
+        load(tmp_path / "data")
+    write(tmp_path / "data" / "train.jsonl", twins("a"))
+    (tmp_path / "data" / "train.txt").rename(tmp_path / "data" / "train.jsonl.notes")
+    assert ids(load(tmp_path / "data")) == {"train": ["a"]}, "notes are not data"
+
+
 def test_splits_in_different_formats(load, tmp_path):
     for name in ("train.jsonl", "test.parquet"):
         write(tmp_path / "data" / name, twins(name))
