@@ -162,7 +162,7 @@ def test_libraries_stay_in_their_subpackages():
 
 # House rules: each number may only go down.
 
-MAX_LINES, MAX_MODULES, MAX_RAISES = 21_547, 105, 411
+MAX_LINES, MAX_MODULES, MAX_RAISES = 21_530, 105, 403
 MAX_PHRASES = 25
 """How often "those of" and "that of" may stand in for a noun."""
 VAGUE = {"found", "known", "chosen", "given", "own"}
