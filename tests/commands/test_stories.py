@@ -15,6 +15,7 @@ from narrative_twins.commands.shared import StoryFormat
 from narrative_twins.salience.options import ScoringOptions
 
 from support.command import run
+from support.rows import write_rows
 
 disable_progress_bars()
 
@@ -45,7 +46,7 @@ def test_each_row_is_a_story(score, parquet, tmp_path):
     assert (done.code, [row["id"] for row in done.rows]) == (1, ["a", "b", "d"])
     assert [len(row["sentences"]) for row in done.rows] == [2, 2, 1]
     assert f"{parquet}, row 2, id 'c': the mapping has no 'sentences', 'story' or" in done.err
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    write_rows(tmp_path / "rows.jsonl", ROWS)
     assert score(tmp_path / "rows.jsonl").rows == done.rows
     (tmp_path / "tale.txt").write_text("Nadia ran.")
     found = score(tmp_path / "tale.txt", parquet).rows
@@ -77,7 +78,7 @@ def test_a_text_without_full_stops_names_the_splitters(score, tmp_path):
 
 def test_the_column_of_the_stories(score, parquet, tmp_path):
     """Of any rows; a text has none."""
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    write_rows(tmp_path / "rows.jsonl", ROWS)
     (tmp_path / "rows.json").write_text(json.dumps(ROWS))
     (tmp_path / "row.json").write_text(json.dumps(ROWS[0]))
     for path, name in (
@@ -123,11 +124,12 @@ def test_rows_are_read_lazily_and_counted(tmp_path):
 
 
 def test_data_sets_on_the_hub(hub, parquet, bert_folder, tmp_path):
-    folder = tmp_path / "published"
-    folder.mkdir()
-    parquet.rename(folder / "train.parquet")
-    (folder / "test.jsonl").write_text(json.dumps({"id": "t", "sentences": ["It rained."]}))
-    hub.put("datasets", "somebody/stories", folder)
+    (tmp_path / "table").mkdir()
+    parquet.rename(tmp_path / "table" / "train.parquet")
+    write_rows(tmp_path / "published" / "train.jsonl", ROWS)
+    write_rows(tmp_path / "published" / "test.jsonl", [{"id": "t", "sentences": ["It rained."]}])
+    hub.put("datasets", "somebody/stories", tmp_path / "published")
+    hub.put("datasets", "somebody/table", tmp_path / "table")
     names = ["somebody/stories", "somebody/none", "hf://datasets/somebody/stories/test.jsonl"]
     done = run("score", *names, "--model", bert_folder, "--format", "jsonl")
     ids = [row["id"] for row in done.rows]
@@ -135,5 +137,5 @@ def test_data_sets_on_the_hub(hub, parquet, bert_folder, tmp_path):
     assert "row 2, id 'c': the mapping has no 'sentences'" in done.err
     assert "somebody/none: can't be loaded: 'somebody/none' is not a local path" in done.err
     options = ("--model", bert_folder, "--format", "jsonl", "--column", "twin")
-    done = run("score", "hf://datasets/somebody/stories/train.parquet", *options)
+    done = run("score", "hf://datasets/somebody/table/train.parquet", *options)
     assert [row["sentences"] for row in done.rows] == [["She hurried."], ["Nothing."]]
