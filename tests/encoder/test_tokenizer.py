@@ -199,6 +199,25 @@ def test_context_of_a_window_fits_one_chunk(sentences, context, data):
         assert len(story.chunks(order, None)) == 1
 
 
+def test_windows_of_every_context_fit_it():
+    """Where a space between two sentences is a token of its own."""
+    sentences = ["Nadia ran.", "東京.", "It rained!", "Why?", "Über alles.", "She swam."] * 2
+    for context in range(12, 60):
+        story = StoryTokenizer(tokens_of("superwords").tokenizer, context).tokenize(sentences)
+        assert not story.exact
+        for lo in range(len(sentences)):
+            window = story.window((lo, lo + 1))
+            assert len(story.chunks(window.base, None)) == 1 or len(window.base) == 1
+
+
+def test_a_window_is_read_with_as_much_on_both_sides():
+    sentences = ["Nadia ran."] * 9
+    size = len(tokens_of("bert").tokenize(sentences).later[1])
+    story = StoryTokenizer(tokens_of("bert").tokenizer, 5 * size + 2).tokenize(sentences)
+    read = {span: story.window(span)[::3] for span in [(0, 1), (1, 2), (4, 5), (3, 6), (8, 9)]}
+    assert list(read.values()) == [(0, 5), (0, 5), (2, 7), (2, 7), (4, 9)]
+
+
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_long_stories_are_tokenized_in_pieces(kind, monkeypatch):
     """With the ids of the whole, if pieces end at spaces; no call of the tokenizer has more."""
