@@ -134,7 +134,7 @@ def test_data_sets_on_the_hub(hub, parquet, bert_folder, tmp_path):
     done = run("score", *names, "--model", bert_folder, "--format", "jsonl")
     ids = [row["id"] for row in done.rows]
     assert (done.code, sorted(ids)) == (1, ["a", "b", "d", "t", "t"])
-    assert "row 2, id 'c': the mapping has no 'sentences'" in done.err
+    assert "line 3, id 'c': the mapping has no 'sentences'" in done.err
     assert "somebody/none: can't be loaded: 'somebody/none' is not a local path" in done.err
     options = ("--model", bert_folder, "--format", "jsonl", "--column", "twin")
     done = run("score", "hf://datasets/somebody/table/train.parquet", *options)
