@@ -28,6 +28,7 @@ class Archive:
         data: the archive.
 
     Attributes:
+        names: the names of all files.
         problems: what could not be read by `try_to`.
     """
 
@@ -45,15 +46,10 @@ class Archive:
         self._members = {info.filename: info for info in self._zip.infolist()}
         self._left = MAX_UNPACKED
         self._names = {name.replace("\\", "/").casefold(): name for name in self._members}
-        self.problems: list[str] = []
+        self.names, self.problems = list(self._members), list[str]()
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
-
-    @property
-    def names(self) -> list[str]:
-        """The names of all files."""
-        return list(self._members)
 
     def name(self, name: str) -> str:
         """The name of a file as the archive has it: perhaps in other cases, or with backslashes."""

@@ -264,10 +264,9 @@ def _left_out(blocks: Iterable[Block], chapters: Sequence[Chapter]) -> tuple[Blo
         if block.letters and not is_scored:
             reason = HEADING if block.kind == "heading" else block.reason or "title page"
             where = block.place or f"after {place}"
-            block = block._replace(kind="left out", reason=reason, place=where)
-            if result and result[-1].reason == reason == LICENCE:
-                block = block._replace(lines=(*result.pop().lines, *block.lines))
-            result.append(block)
+            is_more = bool(result) and result[-1].reason == reason == LICENCE
+            lines = (*result.pop().lines, *block.lines) if is_more else block.lines
+            result.append(Block("left out", lines, reason=reason, place=where))
         place = block.text if block.kind == "heading" else place
     return tuple(result)
 
@@ -298,11 +297,11 @@ def frame(text: str) -> Span:
 
 def has_chapters(blocks: Sequence[Block]) -> bool:
     """Whether a document has chapters, whatever its part of the book is called."""
-    shown = [block for block in blocks if block.kind != "left out" and block.text]
+    shown = [block for block in blocks if block.kind in _SHOWN and not block.reason]
     sections = [
         after
         for block, after in pairwise(shown)
-        if block.kind == "heading" and SENTENCE_END.search(after.text) and not after.reason
+        if block.kind == "heading" and SENTENCE_END.search(after.text)
     ]
     return bool(find_headings("\n\n".join(b.text for b in shown))) or len(sections) > 1
 
@@ -348,11 +347,12 @@ def _without_asides(blocks: Iterable[Block]) -> Iterator[Block]:
             block = block._replace(kind="paragraph")
         text = "\n".join(block.lines)
         if block.kind == "paragraph" and ("[" in text or "<<" in text):
-            for reason, form in _ASIDES.items():
-                for aside in form.finditer(text):
-                    yield Block("left out", tuple(aside[0].split("\n")), reason=reason)
-                text = form.sub("", text)
-            lines = (" ".join(line.split(" ")).strip() for line in text.split("\n"))
+            matches = ((reason, form.finditer(text)) for reason, form in _ASIDES.items())
+            asides = [(reason, match[0]) for reason, each in matches for match in each]
+            for reason, aside in asides:
+                yield Block("left out", tuple(aside.split("\n")), reason=reason)
+                text = text.replace(aside, "", 1)
+            lines = (" ".join(line.split()) if asides else line for line in text.split("\n"))
             block = block._replace(lines=tuple(filter(None, lines)))
             if not block.lines:
                 continue
@@ -520,7 +520,7 @@ def _without_contents(blocks: Sequence[Block]) -> list[Block]:
     at = 0
     while at < len(result):
         stop = at
-        if result[at].kind in _SHOWN or result[at].reason == CONTENTS:
+        if result[at].kind in _SHOWN:
             is_titled = _CONTENTS.fullmatch(result[at].text) is not None
             stop = _end_of_contents(blocks, at, is_titled, is_entry)
         for inside in range(at, stop):
@@ -569,14 +569,16 @@ def _end_of_contents(
     first: tuple[str, ...] = ()
     stop = start = at + is_titled
     count = pages = 0  # lines that come again, or end in numbers of pages
+    linked: list[str] = []  # lines of links
     for place in range(start, len(blocks)):
         block = blocks[place]
         if block.kind not in _SHOWN:
-            count += block.reason == CONTENTS
             continue
         if block.kind == "heading" and first[: len(block.words)] == block.words:
             break
-        entries = [line for line in block.lines if is_entry(line, place)]
+        is_linked = block.reason == CONTENTS
+        linked.extend(block.lines * is_linked)
+        entries = [line for line in block.lines if is_linked or is_entry(line, place)]
         others = [line for line in block.lines if line not in entries]
         is_prose = any(len(line) > _SHORT and SENTENCE_END.search(line) for line in others)
         if is_prose or (others and not is_titled):
@@ -590,7 +592,8 @@ def _end_of_contents(
             break
     if is_titled:
         return stop if first or pages > 1 else at
-    return stop if count >= _ENTRIES else at
+    is_list = len(linked) > 1 or (linked and not SENTENCE_END.search(linked[0]))
+    return stop if is_list or count >= _ENTRIES else at
 
 
 def _title_page(paragraphs: Sequence[Block]) -> int:

@@ -9,7 +9,6 @@ import codecs
 import re
 from collections.abc import Mapping, Sequence
 from html.entities import html5
-from itertools import groupby
 from typing import Any
 
 from narrative_twins.books.blocks import (
@@ -17,7 +16,6 @@ from narrative_twins.books.blocks import (
     LICENCE,
     NOTE,
     PICTURE,
-    SENTENCE_END,
     Block,
     Book,
     book_of_blocks,
@@ -78,7 +76,6 @@ _BLOCKS = frozenset(
     title hr h1 h2 h3 h4 h5 h6
     """.split()
 )
-_TEXT = ("heading", "paragraph")
 _CELLS = frozenset(["tr", "li", "dd", "dt"])
 _SPACES = re.compile(r"[ \t\n\r\f]+")
 _NOTE = re.compile(r"\s*[\[(]?(?:\d{1,4}|[*†‡§]{1,3})[\])]?\s*")
@@ -327,16 +324,6 @@ class HtmlBlocks:
     def close(self) -> HtmlBlocks:
         """End the document."""
         self._flush()
-        # Links in a row are a table of contents, and so is one that is no sentence.
-        shown = [at for at, block in enumerate(self.blocks) if block.kind in _TEXT]
-        for is_linked, group in groupby(shown, lambda at: self.blocks[at].reason == CONTENTS):
-            places = list(group) if is_linked else []
-            for at in places:
-                block = self.blocks[at]
-                is_text = len(places) == 1 and SENTENCE_END.search(block.text)
-                self.blocks[at] = (
-                    block._replace(reason="") if is_text else block._replace(kind="left out")
-                )
         return self
 
     def _begin_link(self, name: str) -> None:
@@ -344,17 +331,14 @@ class HtmlBlocks:
         self._link = len(self._open)
         self._note = -1
         if self._has_text and not self._heading:
-            is_apart = self._in_cell and not before.endswith(tuple(".,;:!?\"'”’»)…"))
+            in_cell = not _CELLS.isdisjoint(self._open)
+            is_apart = in_cell and not before.endswith(tuple(".,;:!?\"'”’»)…"))
             if not (is_apart if name == "a" else not _BEFORE_NOTE.search(before)):
                 self._note = len(self._pieces)
 
     def _leave_out(self, text: str, reason: str) -> None:
         if reason and (words := " ".join(text.split())):
             self.blocks.append(Block("left out", (words,), reason=reason))
-
-    @property
-    def _in_cell(self) -> bool:
-        return not _CELLS.isdisjoint(self._open)
 
     def _add_labels(self, key: str) -> None:
         # A label within a paragraph can't be the heading of what follows.

@@ -6,7 +6,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 from narrative_twins.books.blocks import (
     GUTENBERG_BEGINS,
@@ -29,13 +29,14 @@ _DIVIDED = re.compile(
 """A word, at the end of a line."""
 _COMPOUND = re.compile(r"[^\W\d_]+-[^\W\d_]+")
 _ENDS = '.!?…"”’»'
+_ROMAN = 10**6  # in place of the number of a page
 _EDGE = 3  # lines at the top or bottom of a page that may be a running header, footer or number
 _NUMBERED = re.compile(
     r"(?:(?:page|p\.|seite|página) ?)?[-–—\[(. |]{0,4}(\d{1,4}|[ivxlc]{1,7})[-–—\]) |]{0,4}"
     r"(?:(?:of|/|von|de) ?\d{1,4})?",
     re.IGNORECASE,
 )
-_AT_EDGE = re.compile(r"^\W*\d{1,4}\b\W*|\W*\b\d{1,4}\W*$")  # a number beside a running header
+_BESIDE = re.compile(r"^\W*\d{1,4}\b\W*|\W*\b\d{1,4}\W*$")  # a number beside a running header
 
 
 def plain_book(text: str, more: Iterable[Block] = ()) -> Book:
@@ -102,23 +103,26 @@ def _body(pages: Sequence[str]) -> tuple[str, list[Block]]:
     pages. The text of a page is a paragraph of its own if the page before is not full."""
     lines = [[line.strip() for line in page.split("\n") if line.strip()] for page in pages]
     left_out: list[Block] = []
-    for at, edge in _numbers(lines).items():
-        left_out.append(_removed(lines, at, edge, "page numbers"))
-    for edge in (0, -1):
-        for _ in range(_EDGE):
-            names = [_AT_EDGE.sub("", page[edge]) if page else "" for page in lines]
-            names = [
-                "" if not page or find_headings(page[edge]) else name
-                for name, page in zip(names, lines, strict=True)
-            ]
-            repeated = [
-                at
-                for at, name in enumerate(names)
-                if len(lines[at]) > 1
-                and any(map(str.isalpha, name))
-                and name in (*names[max(0, at - 2) : at], *names[at + 1 : at + 3])
-            ]
-            left_out += [_removed(lines, at, edge, "running headers") for at in repeated]
+    numbered: dict[int, str | int] = {}  # pages, with what their numbers have in common
+    are_chapters = all(page[-1][-1] in _ENDS for page in lines if page)
+    for edge in (-1, 0) * _EDGE:
+        keys = [
+            [*(_at_edge(page[side], at) for side in (edge, -1 - edge) if page), numbered.get(at)]
+            for at, page in enumerate(lines)
+        ]
+        for at, (key, *_) in enumerate(keys):
+            is_number = isinstance(key, int)
+            near = chain.from_iterable((*keys[max(0, at - 2) : at], *keys[at + 1 : at + 3]))
+            # A number at the top of a page that has another at its bottom is a heading, and so are
+            # numbers at the top if each page ends with a sentence.
+            is_heading = at in numbered or (edge == 0 and are_chapters) if is_number else False
+            if key is None or is_heading or (len(lines[at]) == 1 and not (is_number and edge)):
+                continue
+            if key in near or (is_number and len(pages) == 1):
+                reason = "page numbers" if is_number else "running headers"
+                place = f"page {at + 1}"
+                left_out.append(Block("left out", (lines[at].pop(edge),), 1, reason, (), place))
+                numbered |= {at: key} if is_number else {}
     most = max(map(len, lines), default=0)
     longest = wrap_width(len(line) for page in lines for line in page)
     pieces: list[str] = []
@@ -132,35 +136,14 @@ def _body(pages: Sequence[str]) -> tuple[str, list[Block]]:
     return "\n".join(pieces), left_out
 
 
-def _numbers(pages: Sequence[Sequence[str]]) -> dict[int, int]:
-    """Where pages have their numbers, 0 for the top and -1 for the bottom: these are counted as
-    pages are. A number at the top of a page that has another at its bottom is the heading of a
-    chapter, and so are numbers at the top if each page ends with a sentence."""
-    values: dict[int, dict[int, int]] = {}
-    for at, page in enumerate(pages):
-        for edge in (-1, 0) if len(page) > 1 else (-1,) if page else ():
-            number = _NUMBERED.fullmatch(page[edge])
-            if number and (number[1].isdecimal() or number[1].islower()):
-                value = int(number[1]) if number[1].isdecimal() else -1
-                values.setdefault(at, {})[edge] = value
-    is_at_top = any(-1 in edges for edges in values.values()) or not all(
-        page[-1][-1] in _ENDS for page in pages if page
-    )
-    result: dict[int, int] = {}
-    for at, edges in values.items():
-        near = {
-            value - step for step in (-2, -1, 1, 2) for value in values.get(at + step, {}).values()
-        }
-        for edge, value in edges.items():
-            is_counted = value < 0 or value in near or len(pages) == 1
-            if is_counted and at not in result and (edge or is_at_top):
-                result[at] = edge
-    return result
-
-
-def _removed(pages: list[list[str]], at: int, edge: int, reason: str) -> Block:
-    line = pages[at].pop(edge)
-    return Block("left out", (line,), reason=reason, place=f"page {at + 1}")
+def _at_edge(line: str, page: int) -> str | int | None:
+    """What the top or bottom lines of pages have in common, if they are running headers or footers:
+    the words, or of a number how far it is from the number of the page."""
+    number = _NUMBERED.fullmatch(line)
+    if number and (number[1].isdecimal() or number[1].islower()):
+        return int(number[1]) - page if number[1].isdecimal() else _ROMAN
+    words = _BESIDE.sub("", line)
+    return words if any(map(str.isalpha, words)) and not find_headings(line) else None
 
 
 def _groups(text: str) -> Iterator[tuple[int, list[str]]]:

@@ -82,7 +82,7 @@ def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
       are left out; documents with errors are read as HTML.
     - Word (docx): paragraphs with an outline level, such as in the styles `Heading 1` to
       `Heading 9`, are headings. Notes, comments, deleted text and text boxes are left out.
-    - PDF: its text, as plain text.
+    - PDF: its text, as plain text. Two columns that are drawn line by line are read across.
     - Breaks between scenes are lines of marks (`* * *`, `#`, `---`) and `<hr>`, and in text more
       blank lines, in other formats an empty paragraph, if these are rare.
 
@@ -206,9 +206,12 @@ def _rows(path: str, column: str | None) -> Iterator[Document]:
     try:
         for files in source_files(path).values():
             for file in files:
-                for record in read_records(file, check_ids=False):
-                    where = for_terminal(record.where)
-                    yield document_of(where, story_in_column, record.row, column)
+                for record in read_records(file, strict=False):
+                    where, row = for_terminal(record.where), record.row
+                    if isinstance(row, RowError):
+                        yield Document(where, None, row.problem)
+                    else:
+                        yield document_of(where, story_in_column, row, column)
     except RowError as error:
         yield Document(for_terminal(error.where), None, error.problem)
     except (OSError, ValueError) as error:

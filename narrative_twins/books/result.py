@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from narrative_twins.salience.result import (
     precision,
     saved_scores,
 )
-from narrative_twins.stories.reading import MAX_DOCUMENT
+from narrative_twins.stories.reading import stories_in
 from narrative_twins.stories.sentences import Span
 
 if TYPE_CHECKING:
@@ -363,7 +362,7 @@ def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
         return BookSalience.from_dict({"chapters": chapters} | book)
     except OSError as error:
         raise ValueError(f"{name}: can't be read ({error.strerror}); check the name") from None
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{name}: {error}") from None
 
 
@@ -372,17 +371,14 @@ def is_book_salience(path: str | os.PathLike[str]) -> bool:
     can't be read."""
     try:
         return not {"chapters", "scenes"}.isdisjoint(next(_rows(path), {}))
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return False
 
 
 def _rows(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
-    """The objects in the lines of a file. Raises `ValueError` for a line that is none or longer
-    than a JSON document may be."""
-    with open(path, encoding="utf-8") as file:
-        while line := file.readline(MAX_DOCUMENT + 1):
-            if len(line) > MAX_DOCUMENT or (line.strip() and not line.lstrip().startswith("{")):
-                most = f"{MAX_DOCUMENT:,} characters"
-                raise ValueError(f"a line is not a JSON object of at most {most}")
-            if line.strip():
-                yield json.loads(line)
+    """The objects in the lines of a file. Raises `ValueError` for a line that is none."""
+    with open(path, "rb") as file:
+        for _, row, problem in stories_in(file, "", "jsonl", column=""):
+            if not isinstance(row, dict):
+                raise ValueError(problem or "a line is not a JSON object")
+            yield row

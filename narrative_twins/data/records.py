@@ -27,8 +27,12 @@ _BATCH = 1000
 """Rows of a Parquet file in memory."""
 _FIRST_BYTES = 1_000_000
 """Maximum bytes of a line by which JSON Lines are recognized in a file named `.json`."""
-_FILE_ERRORS = (OSError, EOFError, zlib.error, csv.Error, ValueError, pyarrow.ArrowException)
-"""Raised for files that are missing, incomplete or in another format than their name says."""
+_FILE_ERRORS = (
+    *(OSError, EOFError, zlib.error, csv.Error, ValueError, OverflowError),
+    pyarrow.ArrowException,
+)
+"""Raised for files that are missing, incomplete or in another format than their name says, and for
+values that Python can't have."""
 
 Entry: TypeAlias = tuple[str, str | None, Any]
 """A row of a file: its location, its key or id (None if it has none), and its content."""
@@ -37,20 +41,22 @@ Rows: TypeAlias = Iterable[tuple[str, Mapping[str, Any]]]
 
 
 class Record(NamedTuple):
-    """A row of a file, with its location for error messages and its id."""
+    """A row of a file, with its location for error messages and its id; in place of one that can't
+    be read the `RowError`, if the caller asked for that."""
 
     where: str
     id: str
-    row: Mapping[str, Any]
+    row: Any
 
 
-def read_records(path: str, check_ids: bool = True) -> Iterator[Record]:
+def read_records(path: str, strict: bool = True) -> Iterator[Record]:
     """Read the rows of a data file, lazily if its format allows it.
 
     The id of a row is its `"id"`, else its key in a JSON object of rows, else `FILE:NUMBER`. A
     whole number may be a float, as pandas makes it of numbers with a gap, NaN. Raises RowError if
-    the format is unknown, the file can't be read, a row is not an object of columns, or, unless the
-    caller checks ids itself, its id is neither text nor a whole number.
+    the format is unknown, the file can't be read, a row is not an object of columns, or, if the
+    rows are read strictly, its id is neither text nor a whole number, or a row or a group of rows
+    of Parquet can't be read, which is in its place otherwise.
     """
     suffix = _suffix(path)
     if suffix is None:
@@ -58,12 +64,16 @@ def read_records(path: str, check_ids: bool = True) -> Iterator[Record]:
     with _readable(path), gzip.open(path) if suffix.endswith(".gz") else open(path, "rb") as file:
         entries = _READERS[suffix](path, cast(IO[bytes], file))
         for number, (where, key, row) in enumerate(entries):
+            if isinstance(row, RowError) and not strict:
+                yield Record(where, "", row)
+                continue
             if not isinstance(row, Mapping):
                 problem = f"is {type(row).__name__}; a row must be an object of columns"
-                raise RowError(where if key is None else f"{where}, id {key!r}", problem)
+                place = where if key is None else f"{where}, id {key!r}"
+                raise row if isinstance(row, RowError) else RowError(place, problem)
             ids = (row.get("id"), key, f"{Path(path).name}:{number}")
             id_ = next(id_ for id_ in map(whole, ids) if id_ is not None)
-            if check_ids and (isinstance(id_, bool) or not isinstance(id_, (str, int))):
+            if strict and (isinstance(id_, bool) or not isinstance(id_, (str, int))):
                 problem = f"the id is {type(id_).__name__}; it must be a string or an integer"
                 raise RowError(where, problem)
             yield Record(f"{where}, id {id_!r}", str(id_), row)
@@ -130,7 +140,16 @@ def _csv(path: str, file: IO[bytes]) -> Iterator[Entry]:
 
 def _parquet(path: str, file: IO[bytes]) -> Iterator[Entry]:
     with pyarrow.parquet.ParquetFile(file) as table:
-        yield from _rows_of(path, table.iter_batches(_BATCH))
+        first = 0
+        for group in range(table.num_row_groups):
+            try:
+                yield from _rows_of(path, table.iter_batches(_BATCH, [group]), count(first))
+            except _FILE_ERRORS as error:
+                where = f"{path}, row group {group}"
+                problem = f"can't be read ({' '.join(str(error).split())}); it may be incomplete"
+                bad = error if isinstance(error, RowError) else RowError(where, problem)
+                yield where, None, bad
+            first += table.metadata.row_group(group).num_rows
 
 
 def _arrow(path: str, file: IO[bytes]) -> Iterator[Entry]:
@@ -139,16 +158,30 @@ def _arrow(path: str, file: IO[bytes]) -> Iterator[Entry]:
     except pyarrow.ArrowInvalid:  # the other format of Arrow, with an index of batches
         reader = pyarrow.ipc.open_file(file)
         batches = map(reader.get_batch, range(reader.num_record_batches))
-    yield from _rows_of(path, batches)
+    yield from _rows_of(path, batches, count())
 
 
-def _rows_of(path: str, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[Entry]:
-    number = count()
+def _rows_of(
+    path: str, batches: Iterable[pyarrow.RecordBatch], number: Iterator[int]
+) -> Iterator[Entry]:
     for batch in batches:
         names = batch.schema.names
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise RowError(path, f"has several columns {twice!r}; rename or remove all but one")
-        yield from ((f"{path}, row {next(number)}", None, row) for row in batch.to_pylist())
+        try:
+            rows = batch.to_pylist()
+        except _FILE_ERRORS:  # of one of the rows, such as a text that is not UTF-8
+            rows = [_converted(batch.slice(at, 1)) for at in range(len(batch))]
+        for where, row in ((f"{path}, row {next(number)}", row) for row in rows):
+            yield where, None, RowError(where, row) if isinstance(row, str) else row
+
+
+def _converted(batch: pyarrow.RecordBatch) -> Any:
+    """The only row of a batch, or what is wrong with it."""
+    try:
+        return batch.to_pylist()[0]
+    except _FILE_ERRORS as error:
+        return f"can't be read ({error})"
 
 
 _TEXT_READERS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _csv}

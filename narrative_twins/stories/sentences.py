@@ -37,7 +37,7 @@ _BLANK_LINES = re.compile(r"\r?\n(?:[^\S\n]*\n)+")
 # Ends of Chinese and Japanese sentences, which no space follows. A quotation that ends there may be
 # part of a longer sentence, so only another quotation ends it.
 _IDEOGRAPHIC_END = re.compile(r"[。！？]+(?:(?![。！？”’」』）…，、])(?=\S)|[”」』]+(?=[“「『]))")
-_RECURS = 3  # times that a name in small letters comes again, at least
+_RECURS = 3  # names in small letters, titles, or lines in capitals that are no chance
 _NEAR = 40  # paragraphs
 _TOKENIZER = Tokenizer(replace_not_contraction=False)
 
@@ -261,6 +261,7 @@ _OPENING = re.compile(
     r"(?<![\w*_~>.!?…])[*_~]{1,3}(?=[\w\"“'‘(¿¡—])|<(?!sup\b)[A-Za-z][^<>\n]{0,100}>|"
     r"(?<!\S)(?:\.{2,4}|…)(?=\w)"
 )
+_MARK_IN_BRACKETS = re.compile(r"(?<=[.!?…])([_*]{1,3})([\])])")
 # Not "(he left.) and", nor a bracket that is a sentence of its own.
 _BRACKETS = re.compile(
     r"(?<=[\w,”\"’] )\([^()\n]{0,300}[a-z]{2}[.!?…][\"'”’]?\)(?=\s+[\"“‘'(]?[A-ZÀ-ÖØ-Þ]|\s*$)"
@@ -326,6 +327,7 @@ def in_english_marks(text: str) -> str:
     if is_small := text.islower():
         marked = _SMALL_START.sub(lambda match: match[0][:-1] + match[0][-1].upper()[:1], marked)
     marked = _OPENING.sub(lambda match: HIDDEN * len(match[0]), marked)
+    marked = _MARK_IN_BRACKETS.sub(lambda match: match[2].ljust(len(match[0])), marked)
     marked = _END.sub(_plain_end, marked)
     marked = _BRACKETS.sub(lambda match: f"{HIDDEN}{match[0][1:-1]} ", marked)
     marked = re.sub(_TITLE, r"\1·", marked, flags=re.IGNORECASE if is_small else 0)
@@ -401,7 +403,6 @@ _UPPER_PART = re.compile(
 )
 _DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _CAPITALS = re.compile(r"[^\W\d_][^\"“”«»!?:;…]*[^\W\d_]{2}[^\"“”«»!?:;…]*")
-_MOST = 3  # titles, or lines in capitals, from which the others are taken for such, too
 _PROSE = 200  # characters after lines in capitals that are headings
 _CLOSED_LINE = re.compile(r"[.!?…:;—–\"'’”»“«)\]*_=~-]\s*$")
 
@@ -461,7 +462,7 @@ def _headings(
             is_title = is_first and (are_titled or (" " in title and _is_title(title)))
             headings += [line] * is_title
             numbers, titles = numbers + 1, titles + is_title
-    if not are_titled and titles >= _MOST and titles * 2 >= numbers:
+    if not are_titled and titles >= _RECURS and titles * 2 >= numbers:
         return _headings(lines, certain, True)
     return headings
 
@@ -549,7 +550,7 @@ def _in_capitals(lines: Sequence[_Line]) -> list[_Line]:
         elif not (is_apart and _NAMED.fullmatch(line.text)):
             prose += len(line.text)
     is_repeated = any(counts[line.text] > 1 for run in places for line in run)
-    return [] if is_repeated or len(places) < _MOST else [line for run in places for line in run]
+    return [] if is_repeated or len(places) < _RECURS else [line for run in places for line in run]
 
 
 def _counted(lines: Sequence[_Line]) -> list[_Line]:

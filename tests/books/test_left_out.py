@@ -127,7 +127,7 @@ txt: *** START OF THE PROJECT GUTENBERG EBOOK A ***¶Produced by Ada¶A b.[1]¶[
 txt: The Project Gutenberg Etext of X¶CHAPTER I¶A b.¶End of the Project Gutenberg Etext of X
 ¶*END*THE SMALL PRINT! FOR*Ver.1*END* = CHAPTER I | A b. = licence, licence
 txt: He [Illustration] ran.¶[Illustration: X\nY] A b. [Footnote 1: X] So.
-= - | He  ran. | A b.  So. = pictures, pictures, notes
+= - | He ran. | A b. So. = pictures, pictures, notes
 txt: THE ROAD¶BY ADA¶CLINTON, MASS.¶It rained.¶Chapter 1¶A b.
 = - | CLINTON, MASS. | It rained. // Chapter 1 | A b. = title page, title page
 txt: CONTENTS.¶EPOCH THE FIRST.\nADA.¶CHAPTER I. The Sea 1\n   II. The Mill by the 5\n      Road

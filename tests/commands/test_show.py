@@ -144,10 +144,10 @@ def test_errors_of_the_system_have_no_number(tmp_path, scores):
 @pytest.mark.parametrize("content", ["\0" * 100, '{"chapters": []' + " " * 100, "[" * 100])
 def test_the_kind_of_a_file_is_found_in_bounded_memory(content, monkeypatch, tmp_path):
     """A device has no end."""
-    monkeypatch.setattr(book_results, "MAX_DOCUMENT", 50)
+    monkeypatch.setattr("narrative_twins.stories.reading.MAX_LINE", 50)
     (tmp_path / "endless").write_text(content)
     assert not book_results.is_book_salience(tmp_path / "endless")
-    with pytest.raises(ValueError, match="endless: a line (is not a JSON object|has more than 50)"):
+    with pytest.raises(ValueError, match="endless: is a line of more than 50 bytes"):
         book_results.read_book_salience(tmp_path / "endless")
 
 
