@@ -1,9 +1,13 @@
-"""Check of the libraries of an extra of this package, so that a missing or old one is an error that
-says what to install."""
+"""Code that is not part of this package: a check of the libraries of an extra, so that a missing or
+old one is an error that says what to install; and modules of users."""
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 
@@ -32,3 +36,23 @@ def check_extra(extra: str) -> None:
         raise ImportError(
             f"this needs pip install 'narrative_twins[{extra}]' ({'; '.join(problems)})"
         )
+
+
+def user_module(name: str) -> Any:
+    """Import a module of a user: by its name, also from the working folder, or by its `.py` file.
+    Its folder becomes the last on the path of modules, which new processes get as well.
+
+    Raises:
+        ImportError: the module can't be imported.
+    """
+    file = Path(name).resolve() if name.endswith(".py") else None
+    if (folder := str(file.parent if file else Path.cwd())) not in sys.path:
+        sys.path.append(folder)
+    try:
+        module = import_module(file.stem if file else name)
+        if file is None or Path(module.__file__ or "").resolve() == file:
+            return module
+        problem, cause = f"{module.__file__} has its name; rename the file", None
+    except Exception as error:
+        problem, cause = f"{type(error).__name__}: {error}; correct the module or its name", error
+    raise ImportError(f"{name} can't be imported: {problem}") from cause

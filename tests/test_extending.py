@@ -4,6 +4,7 @@ of output and of books and recipes are added in the tests of their subpackages."
 from __future__ import annotations
 
 import json
+import sys
 from unittest.mock import patch
 
 import numpy as np
@@ -65,6 +66,98 @@ def test_what_is_registered_is_evaluated_and_scored(labels, bert_folder):
     options = ["--model", bert_folder, "--operations", "brevity", "--format", "json"]
     (result,) = json.loads(run("score", labels, *options).out)
     assert result["scores"] == {"brevity": [-18.0, -17.0, -18.0, -9.0]}
+
+
+OPENING = """
+from narrative_twins import Operation, register_operation
+
+@register_operation
+class Opening(Operation):
+    name = "opening"
+    meaning = "how much the sentence is like the first of its window"
+
+    def orders(self, window):
+        return [(i,) for i in range(window.lo, window.hi)]
+
+    def scores(self, window, vectors):
+        return self.similarity(vectors[0], vectors)
+
+def halves(text):
+    return text.split("; ")
+"""
+ON_ONE_LINE = {"text": "Nadia found a map; it led to a mill. ; She wept."}
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A user's module in a folder that is not on the path of modules."""
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    (tmp_path / "my_opening.py").write_text(OPENING, encoding="utf-8")
+    yield tmp_path / "my_opening.py"
+    sys.modules.pop("my_opening", None)
+
+
+def test_a_module_is_imported_by_commands(module, labels, bert_folder, tmp_path, monkeypatch):
+    """By its file, also after its operation; by its name, in the working folder. What it defines is
+    a part of the settings, by which runs are resumed."""
+    write_rows(tmp_path / "in.jsonl", [ON_ONE_LINE])
+    score = ["score", tmp_path / "in.jsonl", "--model", bert_folder, "--operations", "opening"]
+    score += ["--import", module, "--split", f"{module}:halves"]
+    (row,) = run(*score, "--format", "jsonl").rows
+    assert row["scores"]["opening"][0] == pytest.approx(1) and len(row["sentences"]) == 3
+    out = run(*score, "--similarity", "euclidean", "--format", "json").out
+    assert json.loads(out)[0]["scores"]["opening"][0] == 0, "the similarity is the option's"
+    options = ["--model", bert_folder, "--operations", "opening", "--import", "my_opening"]
+    table = run("evaluate", labels, *options, "--baselines", "none", cwd=tmp_path).out
+    assert " opening " in table
+    corpus = [
+        "corpus",
+        "in.jsonl",
+        "-o",
+        "out",
+        "--exact",
+        *options,
+        "--split",
+        "my_opening:halves",
+    ]
+    assert run(*corpus, cwd=tmp_path).code == run(*corpus, cwd=tmp_path).code == 0
+    settings = json.loads((tmp_path / "out" / "_run.json").read_text(encoding="utf-8"))
+    assert settings["operations"] == ["opening of my_opening"]
+    assert settings["splitter"] == "halves"
+
+
+@pytest.mark.slow
+def test_other_processes_import_the_module(module, bert_folder, tmp_path):
+    write_rows(tmp_path / "in.jsonl", [ON_ONE_LINE] * 3)
+    options = ["--model", bert_folder, "--operations", "opening", "--import", module, "--exact"]
+    options += ["--split", f"{module}:halves"]
+    score = ["score", tmp_path / "in.jsonl", *options, "--format", "jsonl"]
+    assert run(*score, "--processes", 2).rows == run(*score).rows
+    corpus = ["corpus", tmp_path / "in.jsonl", *options, "--shard-rows", 2, "--processes", 2]
+    assert run(*corpus, "-o", tmp_path / "out").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--import", "no_module"], "no_module can't be imported: ModuleNotFoundError: No module"),
+        (["--import", "wrong.py"], "wrong.py can't be imported: SyntaxError: "),
+        (["--import", "json.py"], "json.py can't be imported: "),
+        (["--operations", "opening"], "'opening' is not one of 'deletion', "),
+        (
+            ["--split", "my_opening:thirds"],
+            "a function from a text to its sentences, in commands MODULE:",
+        ),
+        (["--split", "my_opening:__doc__"], "splitter='my_opening:__doc__': choose "),
+        (["--split", "verse"], "splitter='verse': choose 'sentences', 'lines', "),
+    ],
+    ids=lambda value: value[1] if isinstance(value, list) else "",
+)
+def test_what_can_not_be_imported(module, tmp_path, arguments, problem):
+    for name in ("wrong", "json"):
+        (tmp_path / f"{name}.py").write_text("def", encoding="utf-8")
+    done = run("score", "story.txt", *arguments, cwd=tmp_path)
+    assert done.code in (1, 2) and problem in done.err and done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from functools import cache
 from math import log2
 from pathlib import Path
 from statistics import mean, pstdev
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,7 @@ from transformers import BertForMaskedLM
 from transformers.utils import logging as transformers_logging
 
 import narrative_twins
-from narrative_twins import StoryEncoder, evaluate, score_stories
+from narrative_twins import OPERATIONS, StoryEncoder, evaluate, score_stories
 from narrative_twins.data import loading
 from narrative_twins.evaluation import comparison, metrics, scorers
 
@@ -303,6 +305,7 @@ def test_what_is_missing_is_listed_and_filled(work):
         ("runs.tiny.scrpt", "train.py", "unknown key; did you mean script?"),
         ("runs.tiny.seeds", [1, 1], "must be different whole numbers"),
         ("results.prompted.runs", 0, "must be a number of runs"),
+        ("import", ["nothing.py"], "nothing.py can't be imported: ModuleNotFoundError"),
         ("tables.points.rows", [], "must be keys with values"),
         ("figures.main", PLAN["figures"]["lines"], "there is a table of this name"),
     ],
@@ -319,6 +322,20 @@ def test_a_wrong_plan_is_an_error_that_names_file_and_key(work, path, value, mes
         make()
     assert str(error.value).startswith(f"make_tables: plan.yaml, {path}")
     assert message in str(error.value) and not Path("tables").exists()
+
+
+def test_a_plan_imports_operations_from_a_file_next_to_it(work, monkeypatch):
+    from plan import read_plan
+
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    lines = ["from narrative_twins.salience.operations import Summarization, register_operation"]
+    lines += ["@register_operation", "class Alone(Summarization):", "    name = 'alone'"]
+    Path("my_operation.py").write_text("\n".join(lines), encoding="utf-8")
+    main = PLAN["tables"]["main"] | {"operations": ["alone"]}
+    write_plan(PLAN | {"import": ["my_operation.py"], "tables": {"main": main}, "figures": {}})
+    with patch.dict(OPERATIONS):
+        assert read_plan(Path("plan.yaml")).tables[0].operations == ["alone"]
+    del sys.modules["my_operation"]
 
 
 def test_the_plan_of_the_paper_has_every_config():

@@ -18,6 +18,7 @@ from narrative_twins import OPERATIONS
 from narrative_twins.baselines.scorers import BASELINES
 from narrative_twins.data.sources import CORPORA
 from narrative_twins.evaluation.comparison import PEOPLE
+from narrative_twins.extras import user_module
 from narrative_twins.prompting.styles import STYLES
 
 LAYOUTS = ("wide", "sections", "list")
@@ -201,8 +202,13 @@ class _Reader:
             self.content,
             "",
             ("seeds", "runs", "tables"),
-            ("results", "figures", "scoring", "tests"),
+            ("results", "figures", "scoring", "tests", "import"),
         )
+        for name in self.items(content.get("import", []), "import"):
+            try:
+                user_module(str(self.path.parent / name) if name.endswith(".py") else name)
+            except ImportError as error:
+                self.error("import", str(error))
         seeds = self.seeds(content["seeds"], "seeds")
         self.runs = {
             name: self.run(name, value, seeds)

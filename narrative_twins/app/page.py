@@ -13,10 +13,9 @@ from narrative_twins.app.pieces import book_reading, downloads, part, story_read
 from narrative_twins.app.scoring import ERRORS, METHODS, ONE_PASS, Method, Scoring, book_suffixes
 from narrative_twins.books.table import LEVELS
 from narrative_twins.salience.operations import OPERATIONS, resolve_operations
-from narrative_twins.salience.options import SCORING_OPTIONS
 from narrative_twins.salience.result import StorySalience, precision
 from narrative_twins.show.formats import FORMATS, write_results
-from narrative_twins.stories.sentences import SplitName
+from narrative_twins.stories.sentences import SPLITTERS
 
 EXAMPLE = files("narrative_twins.app").joinpath("haunted_stable.txt").read_text("utf-8").strip()
 MAX_WAITING = 32  # stories and books of all clients
@@ -69,7 +68,7 @@ class ScoringPage:
             self.score = gr.Button("Score", variant="primary", elem_id="score")
             self.example = gr.Button("Try an example")
         with gr.Accordion("Settings", open=False):
-            splits = list(SCORING_OPTIONS["splitter"].choices)
+            splits = list(SPLITTERS)
             info = "Choose lines for verse. Lines and paragraphs are scored like sentences."
             self.split = gr.Radio(splits, value=splits[0], label="Split the text into", info=info)
             names = [each.name for each in resolve_operations(one_pass=self.method == ONE_PASS)]
@@ -118,7 +117,7 @@ class ScoringPage:
             operations: list[str] | None = None,
             windows: str = "auto",
             method: Method = self.method,
-            split: SplitName = "sentences",
+            split: str = "sentences",
         ) -> dict[str, Any]:
             values = text, operations, windows, method, split
             try:

@@ -19,7 +19,6 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.sentences import SplitName
 from narrative_twins.stories.story import Story, StoryError, parse_windows
 
 MAX_CHARACTERS = 2_000_000  # of a story or book; browsers are slow to show more
@@ -58,7 +57,7 @@ class Scoring:
         operations: list[str] | None = None,
         windows: str = "auto",
         method: Method = "one pass",
-        split: SplitName = "sentences",
+        split: str = "sentences",
     ) -> StorySalience:
         """Score a story.
 

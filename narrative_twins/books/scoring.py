@@ -26,12 +26,7 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import check_pooling, loaded_encoder, score_stories
 from narrative_twins.salience.operations import EXACTLY, Operation, resolve_operations
 from narrative_twins.salience.options import FAST, ScoringOptions
-from narrative_twins.salience.plans import (
-    check_finite,
-    checked_scores,
-    one_pass_scores,
-    pooled_sums,
-)
+from narrative_twins.salience.plans import check_finite, one_pass_scores, pooled_sums
 from narrative_twins.salience.progress import Progress
 from narrative_twins.stories.story import Story, StoryError
 
@@ -195,9 +190,7 @@ class BookScorer:
         """The scores of chapters or scenes within the next larger unit, from the sums of their
         token states."""
         return {
-            operation.name: checked_scores(
-                operation, one_pass_scores(operation, sums, len(sums)), len(sums)
-            ).tolist()
+            operation.name: one_pass_scores(operation, sums, len(sums)).tolist()
             for operation in self.operations.get(level, ())
         }
 

@@ -16,11 +16,12 @@ from tqdm import tqdm
 
 from narrative_twins.books.reading import BOOK_FORMATS, read_story_files
 from narrative_twins.commands.options import Choices, Count, Group, Names, Number, Option, Parsed
+from narrative_twins.extras import user_module
 from narrative_twins.prompting.chat import ATTEMPTS, Server
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import SCORING_OPTIONS, ScoringOptions
 from narrative_twins.stories.reading import ROWS, Document
-from narrative_twins.stories.sentences import SPLITTERS, Splitter
+from narrative_twins.stories.sentences import Splitter, check_splitter
 from narrative_twins.writing import STDIN, JsonlLog, for_terminal
 
 if TYPE_CHECKING:
@@ -59,9 +60,7 @@ class StoryFormat:
 
     def splitter(self, name: Splitter | None) -> Splitter | None:
         """The splitter of this name for `Story.parse`."""
-        if not self.score_headings:
-            return name
-        return SPLITTERS[name if isinstance(name, str) else next(iter(SPLITTERS))]
+        return check_splitter(name) if self.score_headings else name
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,8 @@ class EncoderOptions:
     """The encoder to load, as for `StoryEncoder.from_pretrained`.
 
     Attributes:
-        model (ENCODER): Folder or Hub id of the encoder (default: the default encoder).
+        model (ENCODER): Folder or Hub id of the encoder (default: the default encoder, for
+            English).
         revision (NAME): Branch, tag or commit of an encoder on the Hub.
         device (NAME): Device, such as cpu or cuda:0 (default: an accelerator, if any).
         dtype (NAME): Precision, such as float32 (default: the fastest that keeps ranks).
@@ -172,21 +172,42 @@ class VoteOptions(RequestOptions):
         return {"prompts": self.prompts, "attempts": self.attempts, "samples": self.samples}
 
 
+IMPORT = Option(
+    ["--import", "imported"],
+    type=Parsed(user_module),
+    multiple=True,
+    is_eager=True,
+    metavar="MODULE",
+    help="Import a module or a .py file, which registers operations; can be repeated.",
+    heading="Options",
+)
+
+
+def _splitter(text: str) -> Any:
+    """The function that MODULE:FUNCTION names; or the text, perhaps a name of a splitter."""
+    module, colon, name = text.rpartition(":")
+    function = getattr(user_module(module), name, None) if colon else None
+    return function if callable(function) else text
+
+
 def scoring_options(*names: str, **defaults: Any) -> Group:
     """The options of scoring of these names, as arguments of `ScoringOptions`, which are checked;
     without names all but those that commands set themselves: bad stories are reported, and progress
     is shown in terminals. `defaults` are where this command differs."""
-    options: list[click.Parameter] = []
+    options: list[click.Parameter] = [IMPORT]
     for name in names or [name for name in SCORING_OPTIONS if name not in ("on_error", "progress")]:
         info = SCORING_OPTIONS[name]
         kind: Any = click.IntRange(min=1) if info.is_count else info.parse and Parsed(info.parse)
         if name == "operations":
             kind = Names(lambda: OPERATIONS)
+        elif name == "splitter":
+            kind = Parsed(_splitter)
         elif info.choices:
             kind = click.Choice([*info.choices, *["none"] * bool(info.flags)])
         default = defaults.get(name, info.default)
         flag = "split" if name == "splitter" else name.replace("_", "-")
-        metavar = "A,B" if name == "operations" else None if info.choices else "N"
+        words = {"operations": "A,B", "splitter": "NAME"}
+        metavar = None if info.choices else words.get(name, "N")
         shows: Any = {"default": default, "show_default": default and "default" not in info.help}
         settings: dict[str, Any] = {"type": kind, "heading": "Scoring"}
         about = {"help": info.help, "metavar": metavar, **shows, **settings}
@@ -196,7 +217,7 @@ def scoring_options(*names: str, **defaults: Any) -> Group:
             short = Option([f"--{flag}", name], flag_value=value or "none", help=text, **settings)
             options.append(short)
 
-    def checked(**values: Any) -> dict[str, Any]:
+    def checked(imported: Any, **values: Any) -> dict[str, Any]:
         values = {name: None if value == "none" else value for name, value in values.items()}
         ScoringOptions(**values)
         return values

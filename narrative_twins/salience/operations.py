@@ -116,7 +116,7 @@ def dot(a: Any, b: Any) -> Any:
 
 def euclidean(a: Any, b: Any) -> Any:
     """Negative Euclidean distance along the last axis, of arrays or tensors as in `cosine`."""
-    return -(((_exact(a) - _exact(b)) ** 2).sum(axis=-1) ** 0.5)
+    return 0.0 - ((_exact(a) - _exact(b)) ** 2).sum(axis=-1) ** 0.5
 
 
 def _exact(values: Any) -> Any:

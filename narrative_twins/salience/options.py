@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias, get_args
 
 from narrative_twins.salience.operations import SIMILARITIES, resolve_operations
-from narrative_twins.stories.sentences import SplitName, Splitter
+from narrative_twins.stories.sentences import Splitter, check_splitter
 from narrative_twins.stories.story import StoryError, Windows, parse_windows
 
 Approximation: TypeAlias = Literal["one-pass"]
@@ -99,7 +99,7 @@ class ScoringOptions:
         TypeError: an operation is neither a name nor an instance.
     """
 
-    operations: Any = _option(None, "operations to score by (default: all)")
+    operations: Any = _option(None, "operations to score by, also of --import (default: all)")
     approximate: Approximation | None = _option(
         None,
         "one-pass: approximate scores from one pass over a story (docs/speed.md); none: exact"
@@ -115,9 +115,8 @@ class ScoringOptions:
     )
     splitter: Splitter | None = _option(
         None,
-        "the units of texts that are scored (default: sentences); lines for verse",
-        choices=get_args(SplitName),
-        function="a function from a text to its sentences",
+        "the units of texts that are scored: sentences (default), lines or paragraphs; the language"
+        " of sentences, such as de; or by a function of yours, MODULE:FUNCTION",
     )
     progress: bool | Callable[[float], None] | Any = _option(
         False, "show progress", affects_scores=False
@@ -153,6 +152,8 @@ class ScoringOptions:
     def __post_init__(self) -> None:
         for name, info in SCORING_OPTIONS.items():
             info.check(name, getattr(self, name))
+        if self.splitter is not None:
+            check_splitter(self.splitter)
         operations = resolve_operations(
             self.operations,
             one_pass=self.approximate is not None,
@@ -172,7 +173,12 @@ class ScoringOptions:
         }
         if self.similarity == SCORING_OPTIONS["similarity"].default:
             del values["similarity"]  # runs from before there was a choice are resumed
-        values["operations"] = [operation.name for operation in self.operations]
+        # With the module, if it is not in this package.
+        names = ((each.name, type(each).__module__) for each in self.operations)
+        values["operations"] = [
+            name if module.startswith("narrative_twins.") else f"{name} of {module}"
+            for name, module in names
+        ]
         return {name: getattr(value, "__name__", value) for name, value in values.items()}
 
 

@@ -74,7 +74,8 @@ class Plan:
             else:
                 check_finite(vectors[indices])
                 scores = operation.scores(self.window, vectors[indices])
-            yield operation.name, checked_scores(operation, scores, self.window.size)
+                scores = checked_scores(operation, scores, self.window.size)
+            yield operation.name, scores
 
 
 def pooled_sums(
@@ -91,13 +92,14 @@ def one_pass_scores(
     operation: Operation, sums: NDArray[np.float64], count: int
 ) -> NDArray[np.float64]:
     """The scores of the first `count` of some `pooled_sums`, with which the others are pooled, by
-    the one-pass form of an operation."""
+    the one-pass form of an operation, as `checked_scores`."""
     similarity = vars(operation).get("similarity", cosine)  # as the option names it
     if similarity is cosine:  # sums have the same cosines as means
         sums = np.ascontiguousarray(sums[:, :-1])
     else:
         operation = with_similarity(operation, partial(_of_means, similarity))
-    return operation.one_pass(sums[:count], sums[count:].sum(axis=0))
+    scores = operation.one_pass(sums[:count], sums[count:].sum(axis=0))
+    return checked_scores(operation, scores, count)
 
 
 def _of_means(similarity: Similarity, *sums: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -361,7 +361,8 @@ class StorySalience(Scored, Mapping[str, Any]):
             return ""
         return (
             f"has a sentence of {longest:,} characters, perhaps as full stops are missing; --split"
-            " lines (splitter='lines' in Python) scores its lines, --split paragraphs paragraphs"
+            " lines (splitter='lines' in Python) scores its lines, --split paragraphs paragraphs,"
+            " and the code of a language its sentences"
         )
 
     def notes_on(self, operations: Iterable[str]) -> list[str]:

@@ -7,11 +7,13 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 from syntok.segmenter import segment
 from syntok.tokenizer import Tokenizer
 
+from narrative_twins.extras import check_extra
 from narrative_twins.stories.speech import (
     BARE_TAG,
     CUE,
@@ -28,10 +30,9 @@ from narrative_twins.stories.speech import (
 Span: TypeAlias = tuple[int, int]
 """A half-open range of characters, or of sentences."""
 SplitFunction: TypeAlias = Callable[[str], Iterable[str]]
-SplitName: TypeAlias = Literal["sentences", "lines", "paragraphs"]
-Splitter: TypeAlias = SplitName | SplitFunction
-"""How raw text is split: by a name in `SPLITTERS`, without headings, or by a function, whose pieces
-are all scored."""
+Splitter: TypeAlias = str | SplitFunction
+"""How raw text is split: by a name in `SPLITTERS` or the code of a language, without headings, or
+by a function, whose pieces are all scored."""
 
 _BLANK_LINES = re.compile(r"\r?\n(?:[^\S\n]*\n)+")
 # Ends of Chinese and Japanese sentences, which no space follows. A quotation that ends there may be
@@ -42,8 +43,10 @@ _NEAR = 40  # paragraphs
 _TOKENIZER = Tokenizer(replace_not_contraction=False)
 
 
-def split_sentences(text: str) -> list[str]:
-    """The default splitter: `syntok`, with rules for the direct speech of stories.
+def split_sentences(text: str, language: str | None = None) -> list[str]:
+    """The default splitter: `syntok`, with rules for the direct speech of stories. With the code of
+    a language, such as `"de"`, `sentencex` is in the place of syntok; if it does not know the code,
+    it splits as in English.
 
     - A sentence is never split after a semicolon, nor after a title, as in `Lt. Brook`.
     - Speech and the clause that says who spoke are one sentence: `"Stop!" I cried.`, `"Who's
@@ -63,7 +66,10 @@ def split_sentences(text: str) -> list[str]:
     marked = in_english_marks(text)
     edges = [0, *(edge for blank in _BLANK_LINES.finditer(text) for edge in blank.span())]
     paragraphs = [
-        [(lo + start, lo + stop) for start, stop in _sentences(marked[lo:hi])]
+        [
+            (lo + start, lo + stop)
+            for start, stop in _sentences(marked[lo:hi], text[lo:hi], language)
+        ]
         for lo, hi in zip(edges[::2], [*edges[1::2], len(text)], strict=True)
     ]
     return [
@@ -117,11 +123,24 @@ def _cues(firsts: Sequence[str], alone: Sequence[bool]) -> set[int]:
     }
 
 
-def _sentences(paragraph: str) -> Iterator[Span]:
+def _starts(marked: str, paragraph: str, language: str | None) -> set[int]:
+    """Where sentences of a paragraph may start, for `_sentences`."""
+    if language is None:
+        starts = {tokens[0].offset for tokens in segment(_TOKENIZER.tokenize(marked)) if tokens}
+        return starts | {end.end() for end in _SURE_END.finditer(marked)}
+    from sentencex import get_sentence_boundaries
+
+    # Quotation marks are hidden, as it would not split within them.
+    pairs = zip(paragraph, marked, strict=True)
+    hidden = "".join(HIDDEN if mark in _QUOTES else char for char, mark in pairs)
+    starts = {bound["start_index"] for bound in get_sentence_boundaries(language, hidden)}
+    return {next(_CLOSED.finditer(marked, start)).end() for start in starts}
+
+
+def _sentences(paragraph: str, original: str, language: str | None) -> Iterator[Span]:
     """The spans of the sentences of a paragraph, in which marks are as `in_english_marks` has
     them."""
-    starts = {tokens[0].offset for tokens in segment(_TOKENIZER.tokenize(paragraph)) if tokens}
-    starts.update(end.end() for end in _SURE_END.finditer(paragraph))
+    starts = _starts(paragraph, original, language)
     begin = line = 0
     for start in (*sorted(starts)[1:], len(paragraph)):
         while start < len(paragraph) and paragraph[start - 1] == HIDDEN and start > begin:
@@ -203,17 +222,22 @@ SPLITTERS: dict[str, SplitFunction] = {
 
 
 def check_splitter(splitter: Any) -> SplitFunction:
-    """The function of a splitter, the default one for None. Raises a `TypeError` for anything
-    else."""
+    """The function of a splitter, the default one for None. Raises a `TypeError` for anything else,
+    a `ValueError` for another name, and an `ImportError` for a language without `sentencex`."""
     if callable(splitter):
         return splitter  # type: ignore[no-any-return]
     name = "sentences" if splitter is None else splitter
     if isinstance(name, str) and name in SPLITTERS:
         return SPLITTERS[name]
-    value = repr(splitter) if isinstance(splitter, str) else type(splitter).__name__
+    if isinstance(name, str) and _LANGUAGE.fullmatch(name):
+        check_extra("books")
+        split = partial(split_sentences, language=name)
+        vars(split).update(__name__=name)  # for the settings of a run
+        return split
     names = ", ".join(map(repr, SPLITTERS))
-    raise TypeError(
-        f"a splitter is a function from a text to its sentences, or one of {names}; not {value}"
+    raise (ValueError if isinstance(name, str) else TypeError)(
+        f"splitter={name!r:.60}: choose {names}, the code of a language such as 'de', or a function"
+        " from a text to its sentences, in commands MODULE:FUNCTION"
     )
 
 
@@ -241,6 +265,9 @@ def is_blank(text: str) -> bool:
 HIDDEN = "\u200b"
 """The character that replaces what belongs to the next word, such as an opening `*`; a space for
 syntok."""
+_QUOTES = {"“", "”", "‘", HIDDEN}
+_CLOSED = re.compile(r"(?:(?<=\S)[”’‘]+)?\s*")
+_LANGUAGE = re.compile(r"[a-z]{2,3}")
 # A mark that opens a quotation if none is open, with the marks that close it. In English “ opens
 # too, and in German it closes; in French « opens, and in German books it closes.
 _CLOSED_BY = {"„": "“”", "«": "»", "»": "«", "‹": "›", "›": "‹"}

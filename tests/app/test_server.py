@@ -204,7 +204,8 @@ def test_errors_are_those_of_the_page(client, tmp_path, capfd):
         ({"text": " "}, "There is no story yet"),
         ({"text": 5}, "There is no story yet"),
         ({"text": TALE, "windows": "7"}, "does not partition the 4 sentence"),
-        ({"text": TALE, "split": "words"}, "'sentences', 'lines', 'paragraphs'; not 'words'"),
+        ({"text": TALE, "split": "words"}, "='words': choose 'sentences', 'lines', 'paragraphs', "),
+        ({"text": TALE, "split": "os:system"}, "='os:system': choose "),
         ({"text": TALE * 2, "method": "exact"}, "at most 6 are scored exactly here"),
     ):
         with pytest.raises(Exception) as raised:

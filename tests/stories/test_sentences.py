@@ -3,8 +3,10 @@ paragraphs."""
 
 from __future__ import annotations
 
+import pickle
 import re
 import time
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins import Story, StoryError, split_sentences
-from narrative_twins.stories.sentences import SPLITTERS, find_headings
+from narrative_twins.stories.sentences import SPLITTERS, check_splitter, find_headings
 
 from support.strategies import any_text
 
@@ -150,12 +152,13 @@ def test_chinese_has_no_spaces_between_sentences():
     assert split_sentences("".join(sentences)) == sentences
 
 
+LANGUAGES = ["de", "fr", "xx"] if find_spec("sentencex") else []
 marks = st.text("aA .!?…\"'“”„«»’—\n;。-*_`[](<>/1I\u200b", max_size=40)
 
 
-@given(marks | st.lists(any_text, max_size=4).map(" ".join))
-def test_no_character_is_lost_or_changed(text):
-    found = split_sentences(text)
+@given(marks | st.lists(any_text, max_size=4).map(" ".join), st.sampled_from([None, *LANGUAGES]))
+def test_no_character_is_lost_or_changed(text, language):
+    found = split_sentences(text, language)
     assert "".join("".join(found).split()) == "".join(text.split())
     end = 0
     for sentence in found:
@@ -236,9 +239,35 @@ def test_a_sentence_is_located_after_an_equal_heading():
 
 
 def test_splitter_that_does_not_exist():
-    for splitter in ("verse", 7):
-        with pytest.raises(TypeError, match="or one of 'sentences', 'lines', 'paragraphs'; not "):
+    for splitter, error in (("verse", ValueError), ("os:system", ValueError), (7, TypeError)):
+        with pytest.raises(error, match=f"={splitter!r}: choose 'sentences', 'lines', 'paragr"):
             Story.parse("A b.", splitter=splitter)
+
+
+OTHER_LANGUAGES = """
+de: Am 3. Oktober kam Dr. Vogt. / „Wer ist da?“, rief sie. / „Ich bin es. / Lass mich ein, z. B. heute!“
+de: »Wir gehen«, sagte er. / Es war ca. 9 Uhr. / ›Gut. / Geh.‹ / „Er sagte: ‚Nein.‘ / Das war alles.“
+fr: « Il y a quelqu'un ? » demanda-t-il. / — Entrez ! dit-elle. / « Assez. / Le thé est chaud. »
+es: —¡Soy yo! —gritó él—. / «¿Dónde está?», preguntó la Sra. Ruiz. / ¡Nadie lo sabía!
+ru: — Кто там? — спросил он. / Ветер в 8 ч. вечера. / — Это я. / Откройте!
+it: Il sig. Verdi partì. / «Entrate!» disse lei. / L'acqua saliva.
+hi: बूढ़े ने दरवाज़ा बंद किया। / "कौन है?" / उसने पूछा।
+ar: من هناك؟ / سأل الرجل. / كانت السماء تمطر!
+el: Ποιος είναι; / Ο κ. Παππάς χτύπησε.
+hy: Ջրաղացպանը փակեց դուռը։ / Անձրև էր գալիս։
+"""
+
+
+@pytest.mark.parametrize("line", OTHER_LANGUAGES.strip().split("\n"), ids=lambda line: line[:2])
+def test_sentences_of_other_languages(line):
+    pytest.importorskip("sentencex")
+    language, _, text = line.partition(": ")
+    sentences = text.split(" / ")
+    story = Story.parse(f"# {language}\n\n{' '.join(sentences)}", splitter=language)
+    assert list(story.sentences) == sentences, "without the heading"
+    assert (
+        pickle.loads(pickle.dumps(check_splitter(language)))(text.replace(" / ", " ")) == sentences
+    )
 
 
 @given(st.lists(any_text | st.sampled_from(["# A", "Chapter 1", "I", "II", "INT. A"]), max_size=6))
