@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,37 @@ def floor(encoder: StoryEncoder, rows: Sequence[np.ndarray], products: bool) -> 
                 encoder.model(input_ids=batch)
         if encoder.device.type == "cuda":
             torch.cuda.synchronize()
+
+    return run
+
+
+def padded(encoder: StoryEncoder, stories: Sequence[Story], size: int = 64) -> Run:
+    """Forward passes of torch over the token ids of stories, padded in batches of neighbors by
+    length, with nothing before or after."""
+    tokenizer = encoder.tokenizer.tokenizer
+    rows = sorted(tokenizer([story.text for story in stories])["input_ids"], key=len)
+    starts = range(0, len(rows), size)
+    batches = [
+        tokenizer.pad({"input_ids": rows[start : start + size]}, return_tensors="pt")
+        for start in starts
+    ]
+
+    @torch.inference_mode()
+    def run() -> None:
+        for batch in batches:
+            encoder.model(**batch.to(encoder.device))
+
+    return run
+
+
+def corpus(encoder: StoryEncoder, stories: Sequence[Story], processes: int) -> Run:
+    """A run over raw texts into shards of Parquet, as by `narrative-twins corpus`."""
+    from narrative_twins.corpora import StoryScorer, score_corpus
+
+    def run() -> None:
+        texts, scorer = [story.text for story in stories], StoryScorer(encoder)
+        with TemporaryDirectory() as folder:
+            score_corpus([("", texts)], folder, scorer, rows=64, processes=processes)
 
     return run
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,6 +41,7 @@ Ways = Mapping[str, Callable[[], Run]]
 """Functions that set up each way, by name; an ImportError if a library is not installed."""
 WORK = {
     "stories": "stories of five sentences",
+    "corpus": "stories of five sentences in one pass",
     "synopses": "a synopsis of 34 sentences in five windows",
     "chapter": "150 sentences of a book",
     "book": "3,000 sentences of a book, in one pass only",
@@ -53,14 +55,13 @@ SIZES = {
     "modernbert-1b": ("ModernBert", (1792, 28, 28, 3840)),
 }
 """Encoders with random weights: kind, width, layers, heads and inner width."""
-PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
-"""Dense bfloat16 FLOP/s as specified by the manufacturer."""
 _FOLDERS: dict[str, TemporaryDirectory[str]] = {}
 
 
-def load_stories(work: str, count: int) -> list[Story]:
+def load_stories(work: str, count: int | None) -> list[Story]:
     """The texts of a kind of work; of five-sentence stories at most `count`."""
-    if work == "stories":
+    if work in ("stories", "corpus"):
+        count = count or (30 if work == "stories" else 500)
         rows = load_story_twins(split="train")["story"][:count]
         return [Story.parse({"sentences": row}, 1) for row in rows]
     rows = load_window_twins(split="train")["story"]
@@ -96,7 +97,7 @@ def model_folder(model: str) -> str:
 class Bench:
     """The timed ways for a kind of work, with models that are loaded on first use."""
 
-    def __init__(self, folder: str, device: str, work: str, count: int) -> None:
+    def __init__(self, folder: str, device: str, work: str, count: int | None) -> None:
         self.folder, self.device, self.work = folder, device, work
         self.stories = load_stories(work, count)
         # On a GPU the precision is set, as users would do; on a CPU it is chosen automatically.
@@ -133,11 +134,12 @@ class Bench:
                 "tokens": sum(map(len, tokens.later)),
                 "tokens read in one pass": sum(read.values()),
             }
+        if self.work == "corpus":
+            return {"stories": len(self.stories)}
         return {
             "stories": len(self.stories),
             "texts": len(self.rows),
             "tokens": sum(map(len, self.rows)),
-            "flop": flop(self.fast, self.rows),
         }
 
     def ways(self) -> Ways:
@@ -148,6 +150,8 @@ class Bench:
             "one pass, float32": lambda: engine(self.full, stories, approximate="one-pass"),
             f"one pass, {low}": lambda: engine(self.fast, stories, approximate="one-pass"),
         }
+        if self.work == "corpus":
+            return ways | self._corpus()
         if self.work.startswith("book"):
             ways["floor, float32"] = lambda: contenders.floor(self.full, self._text(), True)
         if self.work != "book":
@@ -157,6 +161,16 @@ class Bench:
             name = f"exact but for shifting, {low}"
             ways[name] = lambda: engine(self.fast, stories, operations=three)
         return ways | self._alternatives() if self.work in ("stories", "synopses") else ways
+
+    def _corpus(self) -> dict[str, Callable[[], Run]]:
+        stories, corpus, options = self.stories, contenders.corpus, {"approximate": "one-pass"}
+        options["operations"] = "summarization"
+        return {
+            "forward passes": lambda: contenders.padded(self.fast, stories),
+            "one pass, summarization": lambda: contenders.engine(self.fast, stories, **options),
+            "corpus": lambda: corpus(self.fast, stories, 1),
+            "corpus, two processes": lambda: corpus(self.fast, stories, 2),
+        }
 
     def _text(self) -> list[np.ndarray]:
         """The token ids of the first story, as texts that fill the context."""
@@ -190,17 +204,6 @@ class Bench:
         }
 
 
-def flop(encoder: StoryEncoder, rows: Sequence[np.ndarray]) -> float:
-    """Floating-point operations of a forward pass over texts: two per token and weight of a linear
-    layer, and those of attention, as if all of it were global."""
-    linear = [layer for layer in encoder.model.modules() if isinstance(layer, torch.nn.Linear)]
-    lengths = np.array([len(row) for row in rows], np.float64)
-    weights = sum(layer.weight.numel() for layer in linear if "pooler" not in str(layer))
-    config = encoder.model.config
-    attention = 4 * config.num_hidden_layers * config.hidden_size * (lengths**2).sum()
-    return float(2 * weights * lengths.sum() + attention)
-
-
 def set_up(ways: Ways, only: Sequence[str] | None = None) -> dict[str, Run]:
     """Set up the ways named in `only` (default: all); report and skip those that are not
     installed."""
@@ -213,33 +216,37 @@ def set_up(ways: Ways, only: Sequence[str] | None = None) -> dict[str, Run]:
     return runs
 
 
-def measure(runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
-    """The seconds of each way in each round."""
+def processor_time() -> float:
+    """The processor's seconds of this process and of ended ones that it started."""
+    return sum(os.times()[:4])
+
+
+CLOCKS = {"wall": time.perf_counter, "processor": processor_time}
+
+
+def measure(runs: Mapping[str, Run], rounds: int, clock: str = "wall") -> dict[str, list[float]]:
+    """The seconds of each way in each round, by one of `CLOCKS`."""
+    now = CLOCKS[clock]
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in tqdm(range(rounds), desc="rounds"):
         for name, run in runs.items():
-            start = time.perf_counter()
+            start = now()
             run()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(now() - start)
     return seconds
 
 
-def table(
-    seconds: dict[str, list[float]], facts: dict[str, float], device: str
-) -> Iterator[dict[str, Any]]:
-    """A row for each way, the slowest first; ratios are to the reference loop, or to the slowest if
-    it was not run."""
-    slowest = max(seconds, key=lambda name: (name == "reference loop", median(seconds[name])))
+def table(seconds: dict[str, list[float]], facts: dict[str, float]) -> Iterator[dict[str, Any]]:
+    """A row for each way, the slowest first; ratios are to the reference loop or, in a corpus, bare
+    forward passes, or to the slowest if these were not run."""
+    references = ("reference loop", "forward passes")
+    slowest = max(seconds, key=lambda name: (name in references, median(seconds[name])))
     for name, times in sorted(seconds.items(), key=lambda item: -median(item[1])):
         ratios = (a / b for a, b in zip(seconds[slowest], times, strict=True))
         row = {"way": name, "seconds": round(median(times), 4)}
         row["times as fast"] = round(median(ratios), 2)
-        if name.startswith(("exact, ", "floor")) and "flop" in facts:
+        if name.startswith(("exact, ", "floor")) and "tokens" in facts:
             row["tokens a second"] = round(facts["tokens"] / median(times))
-            row["TFLOP/s"] = round(facts["flop"] / median(times) / 1e12, 2)
-            for gpu, peak in PEAKS.items():
-                if device != "cpu" and gpu in torch.cuda.get_device_name():
-                    row["utilisation"] = round(facts["flop"] / median(times) / peak, 3)
         yield row
 
 
@@ -255,12 +262,12 @@ def machine(device: str) -> dict[str, Any]:
     } | {library: version(library) for library in libraries}
 
 
-def run_work(bench: Bench, only: Sequence[str] | None, rounds: int) -> dict[str, Any]:
+def run_work(bench: Bench, only: Sequence[str] | None, rounds: int, clock: str) -> dict[str, Any]:
     """Measure and print one kind of work."""
     facts = bench.facts()
     what = WORK[bench.work]
     print(f"{what}:", ", ".join(f"{value:,.0f} {name}" for name, value in facts.items()))
-    rows = list(table(measure(set_up(bench.ways(), only), rounds), facts, bench.device))
+    rows = list(table(measure(set_up(bench.ways(), only), rounds, clock), facts))
     for row in rows:
         cells = (f"{key} {value:,}" for key, value in row.items() if key != "way")
         print(f"  {row['way']:<32}   {'   '.join(cells)}")
@@ -274,7 +281,8 @@ def main() -> None:
     add("--device", default="cpu")
     add("--work", nargs="+", choices=WORK, default=[work for work in WORK if work not in LONG])
     add("--rounds", type=int, default=5)
-    add("--stories", type=int, default=30, help="number of five-sentence stories (default: 30)")
+    add("--stories", type=int, help="five-sentence stories (default: 30, in a corpus 500)")
+    add("--clock", choices=CLOCKS, default="wall", help="processor: on a machine with other load")
     add("--ways", nargs="+", metavar="WAY", help="run only these, by name (default: all)")
     add("--out", type=Path, help="JSON file for the results")
     options = parser.parse_args()
@@ -283,7 +291,7 @@ def main() -> None:
     report: dict[str, Any] = {"machine": machine(options.device), "model": options.model}
     for work in options.work:
         bench = Bench(model_folder(options.model), options.device, work, options.stories)
-        report[work] = run_work(bench, options.ways, options.rounds)
+        report[work] = run_work(bench, options.ways, options.rounds, options.clock)
         if options.out is not None:
             with atomic_write(options.out) as out:
                 out.write(json.dumps(report, indent=1) + "\n")

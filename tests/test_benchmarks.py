@@ -27,7 +27,7 @@ import splitters  # noqa: E402
 @pytest.mark.slow
 def test_speed_is_measured(bert_folder, tmp_path):
     out = tmp_path / "speed.json"
-    options = ["--work", "stories", "--stories", 3, "--rounds", 1, "--out", out]
+    options = ["--work", "stories", "corpus", "--stories", 3, "--rounds", 1, "--out", out]
     printed = run(BENCHMARKS / "speed.py", "--model", bert_folder, *options)
     report = json.loads(out.read_text())
     rows = {row["way"]: row for row in report["stories"]["rows"]}
@@ -36,6 +36,8 @@ def test_speed_is_measured(bert_folder, tmp_path):
         times = rows["reference loop"]["seconds"] / row["seconds"]
         assert row["times as fast"] == pytest.approx(times, rel=0.05, abs=0.01), "within a round"
     assert all(name in printed for name in rows)
+    corpus = {row["way"] for row in report["corpus"]["rows"]}
+    assert {"forward passes", "corpus", "corpus, two processes"} <= corpus
     assert report["machine"]["torch"] == torch.__version__
 
 
