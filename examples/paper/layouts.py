@@ -23,8 +23,8 @@ from narrative_twins.evaluation.metrics import METRICS
 from narrative_twins.evaluation.tables import Cell, Table, figure_and_spread
 
 BOLD = (
-    "Bold: significantly better than most of the other systems below the same heading, by all"
-    " operations (paired permutation test over stories, p < 0.05)."
+    "Bold: significantly better than most of the other cells of this metric below the same heading"
+    " (paired permutation test over stories, p < 0.05)."
 )
 SEVERAL_RUNS = "Of several runs: mean ± standard deviation (over n)."
 OVER_ALL = "Over all: the mean over all turning points, of which windows have different numbers."
