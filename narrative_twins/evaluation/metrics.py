@@ -233,7 +233,8 @@ def paired_permutation_tests(lines: Sequence[ArrayLike], other: ArrayLike) -> li
     permutations for all."""
     if not len(lines):
         return []
-    differences = np.array([np.subtract(line, other) for line in lines], np.float64)
+    values = np.stack([np.asarray(each, np.float64) for each in (*lines, other)])
+    differences = values[:-1] - values[-1]
     differences = differences[:, ~np.isnan(differences).all(axis=0)]
     # A story that is undefined adds nothing, whatever its sign.
     added, stories = np.nan_to_num(differences), differences.shape[1]
