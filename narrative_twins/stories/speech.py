@@ -53,13 +53,14 @@ _NAME = (
 
 # What somebody did after speech. Any other verb in "-ed" or "-s" that ends the clause of a name is
 # taken for one of speech: "Tom snarled.", "Tom mused aloud."
-_ACTIONS = """appear arriv blink blush bow climb collaps cough die disappear div dodg duck enter
-    faint follow grinn happen hesitat hurri jump kick land lean leap listen look lung mov nodd obey
-    pass paus point relax return roll rush shiver shrugg smil star start stepp stiffen stopp swallow
-    tens trembl tripp turn vanish wait walk winc wink""".split()
+_ACTIONS = """appear arriv blink blush bolt bow charg climb collaps cough crash dart dash die
+    disappear div dodg duck enter escap faint follow glar grinn happen hesitat hurri jump kick
+    land lean leap limp listen look lung march mov nodd obey pass paus point rac relax retreat
+    return roll rush scrambl shiver shrugg shudder slump smil stagger star start stepp stiffen
+    stopp stumbl swallow tens trembl tripp tumbl turn vanish wait walk wav winc wink""".split()
 _NO_VERB = (
-    rf"(?:(?:{'|'.join(_ACTIONS)})p?(?:e?d|e?s)|was|is|has|this|his|its|as|us|across|always|goes|does|"
-    r"comes|runs|stands|sits|leaves)\b"
+    rf"(?:(?:{'|'.join(_ACTIONS)})p?(?:e?d|e?s)|fled|sped|bled|led|fed|was|is|has|this|his|its|as|us|"
+    r"across|always|goes|does|comes|runs|stands|sits|leaves)\b"
 )
 _MANNER = r"(?:\s+(?:\w+ly|again|aloud|back|in turn|out|together|(?:in|with) (?:an?|his|her) \w+))?"
 _SPOKE = (

@@ -84,13 +84,9 @@ def test_entries_of_contents_are_no_chapters():
     chapters = "\n\n".join(f"Chapter {number}\n\nIt rained." for number in range(1, 4))
     expected = " // ".join(f"Chapter {number} | It rained." for number in range(1, 4))
     assert outline(plain_book(f"{contents}\n\n{chapters}")) == expected
-    assert outline(plain_book(f"Contents\n\n{contents}\n\n{chapters}")) == expected
     # Text between the contents and the first chapter belongs to neither.
     between = plain_book(f"{contents}\n\nFor Nadia.\n\n{chapters}")
     assert outline(between) == f"- | For Nadia. // {expected}"
-    # Entries without a form by which they are headings.
-    unknown = f"CONTENTS\n\nThe sea, 3\nThe land, 5\n\n{chapters}"
-    assert outline(plain_book(unknown)) == expected
 
 
 PARTS = "PART ONE|CHAPTER 1|The Sea|It rained.|CHAPTER 2|It snowed.|PART TWO|CHAPTER 1|End."
