@@ -100,16 +100,16 @@ def _merged(answers: Iterable[tuple[Record, Answer]]) -> Iterator[tuple[Record, 
     for record, answer in answers:
         story, columns = answer.story, dict(answer.columns)
         first, expected, by_annotator = stories.setdefault(story, (record, columns, {}))
+        earlier, problem = by_annotator.get(answer.annotator, answer.said), ""
         if columns != expected:
             problem = f"is another story than {first.where}, or differs from it in"
-            fix = "give it an id of its own, or correct it"
-            raise RowError(record.where, f"{problem} {', '.join(columns)}; {fix}")
-        earlier = by_annotator.get(answer.annotator, answer.said)
+            problem += f" {', '.join(columns)}; give it an id of its own, or correct it"
         # An annotator who is not known can't have answered twice.
-        if earlier != answer.said or (answer.annotator is None and None in by_annotator):
+        elif earlier != answer.said or (answer.annotator is None and None in by_annotator):
             problem = f"is a second answer to the same story of annotator {answer.annotator!r}"
-            fix = "remove one, or name the annotators (in Prodigy by '_annotator_id')"
-            raise RowError(record.where, f"{problem}; {fix}")
+            problem += "; remove one, or name the annotators (in Prodigy by '_annotator_id')"
+        if problem:
+            raise RowError(record.where, problem)
         by_annotator[answer.annotator] = answer.said
     for first, columns, by_annotator in stories.values():
         yield first, columns, list(by_annotator.values())
@@ -166,13 +166,16 @@ def _highlights(
     counts = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
     spans = [span for _, answer in answers for span in answer.said]
     labels = {label for span in spans for label in _labels_of(span)}
+    problem = ""
     if not spans:
-        fix = "export a project in which spans of a text are labelled"
-        raise RowError(path, f"nothing is highlighted (skipped: {counts or 'none'}); {fix}")
-    if (span_labels is None and len(labels) > 1) or not labels.issuperset(span_labels or ()):
+        problem = f"nothing is highlighted (skipped: {counts or 'none'}); export a project in which"
+        problem += " spans of a text are labelled"
+    elif (span_labels is None and len(labels) > 1) or not labels.issuperset(span_labels or ()):
         names = ", ".join(repr(label[:60]) for label in sorted(labels)[:10]) or "none"
-        fix = "name those that mark salient text by span_labels=[...]"
-        raise RowError(path, f"the labels of spans are {names}; {fix}")
+        problem = f"the labels of spans are {names}; name those that mark salient text by"
+        problem += " span_labels=[...]"
+    if problem:
+        raise RowError(path, problem)
     if counts:
         logger.warning("%s: answers that were skipped: %s", path, counts)
 

@@ -197,7 +197,7 @@ def load_story_twins(
     `negative_narrative_twin` are names of the twins too.
 
     Args:
-        source: a data file (`.jsonl`, `.json`, either also with `.gz`, `.parquet` or `.arrow`), a
+        source: a data file (`.jsonl`, `.json`, either also with `.gz`, or `.parquet`), a
             pattern such as `"data/*.jsonl"`, a list of these or a `Dataset`, which are the split
             `train`; a mapping of splits to these or a `DatasetDict`; a folder, also of
             `save_to_disk`, or a Hub id such as `"igorsterner/rocstory-narrative-twins"`, with the

@@ -1,5 +1,5 @@
-"""Reading of data files row by row: JSON Lines, JSON and CSV (plain or gzipped), Parquet, Arrow. A
-CSV is a table of human labels with one row per sentence, or TRIPOD's of synopses."""
+"""Reading of data files row by row: JSON Lines, JSON and CSV (plain or gzipped), and Parquet. A CSV
+is a table of human labels with one row per sentence, or TRIPOD's of synopses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias, cast
 
 import pyarrow
-import pyarrow.ipc
 import pyarrow.parquet
 
 from narrative_twins.data.rows import RowError
@@ -152,15 +151,6 @@ def _parquet(path: str, file: IO[bytes]) -> Iterator[Entry]:
             first += table.metadata.row_group(group).num_rows
 
 
-def _arrow(path: str, file: IO[bytes]) -> Iterator[Entry]:
-    try:
-        batches: Iterable[pyarrow.RecordBatch] = pyarrow.ipc.open_stream(file)
-    except pyarrow.ArrowInvalid:  # the other format of Arrow, with an index of batches
-        reader = pyarrow.ipc.open_file(file)
-        batches = map(reader.get_batch, range(reader.num_record_batches))
-    yield from _rows_of(path, batches, count())
-
-
 def _rows_of(
     path: str, batches: Iterable[pyarrow.RecordBatch], number: Iterator[int]
 ) -> Iterator[Entry]:
@@ -188,7 +178,7 @@ _TEXT_READERS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, 
 _READERS = (
     _TEXT_READERS
     | {f"{suffix}.gz": reader for suffix, reader in _TEXT_READERS.items()}
-    | {".parquet": _parquet, ".arrow": _arrow}
+    | {".parquet": _parquet}
 )
 DATA_PATTERNS = [f"*{suffix}" for suffix in _READERS]
 """Patterns of the file names that are supported."""
@@ -250,15 +240,16 @@ def _labelled_story(
         sentence = row["sentence"], row["window"], _number(row["label"], place)
         by_annotator.setdefault(row["annotator"], []).append(sentence)
     first, *others = ([each[:2] for each in sentences] for sentences in by_annotator.values())
+    sizes = [(name, len(list(group))) for name, group in groupby(window for _, window in first)]
+    names, problem = [name for name, _ in sizes], ""
     if any(sentences != first for sentences in others):
         problem = f"the annotators of story {story_id!r} have different sentences or windows"
-        raise RowError(where, f"{problem}; each needs a row for each sentence, in story order")
-    sizes = [(name, len(list(group))) for name, group in groupby(window for _, window in first)]
-    names = [name for name, _ in sizes]
-    if len(set(names)) < len(names) or ("" in names and len(names) > 1):
+        problem += "; each needs a row for each sentence, in story order"
+    elif len(set(names)) < len(names) or ("" in names and len(names) > 1):
         problem = f"the windows of the story are {', '.join(map(repr, names))}"
-        fix = "give each row its window, and put the rows of a window together"
-        raise RowError(where, f"{problem}; {fix}")
+        problem += "; give each row its window, and put the rows of a window together"
+    if problem:
+        raise RowError(where, problem)
     labels = [[label for _, _, label in sentences] for sentences in by_annotator.values()]
     return {
         "title": rows[0][1]["title"] or None,

@@ -86,12 +86,13 @@ def check_list(
 ) -> list[Any]:
     """A list or tuple as a list; `of` describes its elements in the RowError, and `count` is the
     number of sentences if it has an element for each."""
-    if not isinstance(content, (list, tuple)):
-        raise RowError(where, f"'{column}' is {type(content).__name__}; a list of {of} is needed")
-    if count is not None and len(content) != count:
-        problem = f"'{column}' has {len(content)} {of} for {count} sentence(s); give each one"
-        raise RowError(where, problem)
-    return list(content)
+    is_list = isinstance(content, (list, tuple))
+    if is_list and count in (None, len(content)):
+        return list(content)
+    problem = f"is {type(content).__name__}; a list of {of} is needed"
+    if is_list:
+        problem = f"has {len(content)} {of} for {count} sentence(s); give each one"
+    raise RowError(where, f"'{column}' {problem}")
 
 
 def check_story(source: Any, column: str, where: str, windows: Any = 1) -> Story:
@@ -104,11 +105,11 @@ def check_story(source: Any, column: str, where: str, windows: Any = 1) -> Story
 
 def check_sentences(content: Any, column: str, where: str) -> list[str]:
     """A list of sentences that are not empty."""
-    if isinstance(content, str):
-        fix = "split it into sentences (narrative_twins.split_sentences)"
-        raise RowError(where, f"'{column}' is one text; {fix}")
-    if is_nested(content):
-        raise RowError(where, f"'{column}' is a list of lists; a list of sentences is needed")
+    if is_nested(content) or isinstance(content, str):
+        problem = "is a list of lists; a list of sentences is needed"
+        if isinstance(content, str):
+            problem = "is one text; split it into sentences (narrative_twins.split_sentences)"
+        raise RowError(where, f"'{column}' {problem}")
     sentences = check_list(content, column, where, "sentences")
     return list(check_story(sentences, column, where).sentences)
 
