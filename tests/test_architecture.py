@@ -163,7 +163,7 @@ def test_libraries_stay_in_their_subpackages():
 
 # House rules: each number may only go down.
 
-MAX_LINES, MAX_MODULES, MAX_RAISES = 21_600, 105, 404
+MAX_LINES, MAX_MODULES, MAX_RAISES = 21_590, 105, 399
 MAX_PHRASES = 25
 """How often "those of" and "that of" may stand in for a noun."""
 VAGUE = {"found", "known", "chosen", "given", "own"}
