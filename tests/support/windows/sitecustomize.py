@@ -95,4 +95,6 @@ signal.SIGBREAK = signal.SIGUSR1
 
 import multiprocessing  # noqa: E402
 
+_spawn = multiprocessing.get_context("spawn")
 multiprocessing.set_start_method("spawn", force=True)
+multiprocessing.get_context = lambda method=None: _spawn
