@@ -4,7 +4,8 @@
 
 Takes the scores that reproduce.py has measured, as far as they are there, and writes results.json,
 with the main metric of each story by run, seed and operation, and replication.md, with the tables
-of docs/replication.md, which are made of results.json alone.
+of docs/replication.md, which are made of results.json alone. `--guide docs/replication.md` puts
+them there, too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ METRIC = {"stories": "spearman", "synopses": "auc"}
 MARGIN = {"stories": 0.05, "synopses": 0.02}
 """How much worse a row may be that is called as good."""
 ALPHA = 0.05
+BEGIN, END = "<!-- tables of replication.py -->", "<!-- end -->"
 
 Results = Mapping[str, Any]
 
@@ -197,8 +199,8 @@ def markdown(results: Results) -> str:
         for claim in claims:
             cells = verdict(claim, results) or ["", "", "", "not run yet"]
             rows.append([Cell(text) for text in (claim.text, claim.data, *cells)])
-        columns = [title, "data", "difference", "95 % interval", "p", "verdict"]
-        parts.append(Table("", columns, rows).to_markdown().strip())
+        columns = ["claim", "data", "difference", "95 % interval", "p", "verdict"]
+        parts += [f"**{title}**", Table("", columns, rows).to_markdown().strip()]
     return "\n\n".join(parts) + "\n"
 
 
@@ -211,9 +213,22 @@ def write_replication(state: Path, out: Path | None = None) -> None:
     (out / "replication.md").write_text(markdown(results), encoding="utf-8")
 
 
+def with_tables(guide: str, tables: str) -> str:
+    """A guide with other tables between its two comments."""
+    before, rest = guide.split(BEGIN)
+    return f"{before}{BEGIN}\n\n{tables}\n{END}{rest.split(END)[1]}"
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("state", type=Path, help="folder of reproduce.py")
     parser.add_argument("--out", type=Path, help="default: STATE/tables")
+    parser.add_argument("--guide", type=Path, help="a guide to put the tables into")
     arguments = parser.parse_args()
     write_replication(arguments.state, arguments.out)
+    if arguments.guide is not None:
+        tables = ((arguments.out or arguments.state / "tables") / "replication.md").read_text(
+            "utf-8"
+        )
+        guide = with_tables(arguments.guide.read_text("utf-8"), tables)
+        arguments.guide.write_text(guide, encoding="utf-8")

@@ -29,18 +29,21 @@ from statistics import fmean
 
 import psutil
 import torch
+import yaml
 from plan import Plan, Run, read_plan
 from replication import write_replication
 from reproduce_rows import make_rows
 from workspace import split_of
 
-from narrative_twins import OPERATIONS, evaluate
+from narrative_twins import OPERATIONS
 from narrative_twins.evaluation.labelled import load_labelled
+from narrative_twins.evaluation.scorers import encoder_runs
 from narrative_twins.making.entities import PIPELINE
 
 HERE = Path(__file__).resolve().parent
 MINUTES = {"stories": 2.0, "synopses": 6.0}
 """Of a run on two cores, until one of its kind is measured."""
+PLAN = Path("plan.yaml")
 LABELS = {"stories": "roc_val.json", "synopses": "tripod_train.json"}
 
 
@@ -73,6 +76,16 @@ class Job:
         return f"{self.data}, {self.run.script.stem if is_trained else 'not trained'}"
 
 
+def write_plan(plan: Path, base: str) -> Plan:
+    """Save a plan with an encoder to start from, so that its commands are complete; returns it."""
+    content = yaml.safe_load(plan.read_text(encoding="utf-8"))
+    for run in content["runs"].values():
+        run |= {key: str((plan.parent / run[key]).resolve()) for key in ("script", "config")}
+        run["settings"] = {"encoder": base, **run.get("settings", {})}
+    PLAN.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    return read_plan(PLAN)
+
+
 def jobs_of(plan: Plan) -> list[Job]:
     """The jobs of a plan: all runs in their order with their first seed, then with the second."""
     data = {row.name: table.data for table in plan.tables for row in table.rows}
@@ -89,12 +102,12 @@ def minutes_left(jobs: Sequence[Job]) -> float:
     return sum(fmean(measured.get(job.kind, [MINUTES[job.data]])) for job in left)
 
 
-def train(job: Job, base: str) -> float:
+def train(job: Job) -> float:
     """Train a run, from its last checkpoint if there is one; returns the peak memory in GB."""
     for checkpoint in job.folder.glob("checkpoint-*"):
         if not (checkpoint / "trainer_state.json").is_file():
             shutil.rmtree(checkpoint)  # the run was stopped while it was written
-    words = [sys.executable, str(job.run.script), *job.run.flags, "--encoder", base, "--resume"]
+    words = [sys.executable, str(job.run.script), *job.run.flags, "--resume"]
     words += ["--seed", str(job.seed), "--output_dir", str(job.folder)]
     words += [] if torch.cuda.is_available() else ["--use_cpu"]
     job.folder.mkdir(exist_ok=True)
@@ -117,17 +130,18 @@ def train(job: Job, base: str) -> float:
 
 
 def score(job: Job, plan: Plan, sources: dict[str, str]) -> None:
-    """Score labelled stories with a trained run; the tables use the saved scores."""
+    """Save the scores of a trained run, which the tables are made of."""
     source = sources[job.data]
     labelled = load_labelled(source, split_of(job.data, source))
-    encoders, out = {job.run.name: [str(job.folder / "final")]}, Path("tables", job.data)
     options = {"operations": list(OPERATIONS), **plan.scoring.get(job.data, {})}
-    evaluate(encoders, labelled, out, baselines=(), loading={"dtype": "auto"}, **options)
+    folder, encoders = Path("tables", job.data, "scores"), [str(job.folder / "final")]
+    loading = {"dtype": "auto"}
+    list(encoder_runs(labelled, job.run.name, encoders, folder=folder, loading=loading, **options))
 
 
-def make_tables(plan: Path, sources: dict[str, str]) -> None:
+def make_tables(sources: dict[str, str]) -> None:
     """Make the tables of all runs that are there, and the verdicts on the claims of the paper."""
-    words = [sys.executable, str(HERE / "make_tables.py"), "--plan", str(plan), "--runs", "."]
+    words = [sys.executable, str(HERE / "make_tables.py"), "--plan", str(PLAN), "--runs", "."]
     data = [word for name, source in sources.items() for word in (f"--data-{name}", source)]
     subprocess.run([*words, "--out", "tables", *data], check=True)
     write_replication(Path())
@@ -144,8 +158,7 @@ def main() -> None:
     arguments = parser.parse_args()
     # A child would go on after a SIGTERM.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    plan_file, data = arguments.plan.resolve(), arguments.data.resolve()
-    plan, base = read_plan(plan_file), arguments.base
+    plan_file, data, base = arguments.plan.resolve(), arguments.data.resolve(), arguments.base
     base = str(Path(base).resolve()) if Path(base).exists() else base
     sources = {
         name: str(data / file) if (data / file).exists() else name for name, file in LABELS.items()
@@ -153,6 +166,7 @@ def main() -> None:
     arguments.state.mkdir(parents=True, exist_ok=True)
     os.chdir(arguments.state)
     make_rows(data, arguments.pipeline)
+    plan = write_plan(plan_file, base)
     jobs = jobs_of(plan)
     for name in dict.fromkeys(job.run.name for job in jobs if not job.has_rows):
         print(f"{name} is skipped, since there are no rows for it", flush=True)
@@ -164,14 +178,14 @@ def main() -> None:
         if is_new:
             start = time.perf_counter()
             record = {"run": job.run.name, "seed": job.seed, "kind": job.kind}
-            record["peak_gb"] = train(job, base)
+            record["peak_gb"] = train(job)
             score(job, plan, sources)
             record["minutes"] = (time.perf_counter() - start) / 60
             with Path("runs.jsonl").open("a", encoding="utf-8") as log:
                 log.write(json.dumps(record) + "\n")
             print(f"{job.folder}, {minutes_left(jobs):.0f} minutes left", flush=True)
         if after is None or (is_new and (job.data, job.seed) != (after.data, after.seed)):
-            make_tables(plan_file, sources)
+            make_tables(sources)
 
 
 if __name__ == "__main__":
