@@ -93,6 +93,8 @@ def test_first_seeds_come_first_and_nothing_is_repeated(work, tmp_path, monkeypa
     assert printed[1] == "6 runs, 0 complete, 20 minutes left"  # 4 times 2, 2 times 6
     assert printed[-1] == "full-seed3, 0 minutes left"
     assert not list((tmp_path / "state").rglob("checkpoint-*"))
+    runs = plan.read_plan(tmp_path / "state" / "plan.yaml").runs
+    assert all("--encoder base" in run.command(Path(), 1) for run in runs.values())
     log = [json.loads(line) for line in (tmp_path / "state/runs.jsonl").read_text().splitlines()]
     assert [f"{run['run']}-seed{run['seed']}" for run in log] == ORDER
     assert all(0 < run["minutes"] < 1 and 0 < run["peak_gb"] < 1 for run in log)
@@ -184,3 +186,12 @@ def test_a_wide_interval_is_undecided_and_a_missing_line_has_no_verdict():
         assert replication.verdict(claim, content)[-1] == "undecided"
     claim = replication.Claim("a", "stories", "a summarization", "c summarization")
     assert replication.verdict(claim, content) is None
+
+
+def test_the_guide_has_the_tables_of_the_committed_results():
+    folder = EXAMPLES / "paper" / "results"
+    content = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    tables = replication.markdown(content)
+    assert (folder / "replication.md").read_text(encoding="utf-8") == tables
+    guide = (EXAMPLES.parent / "docs" / "replication.md").read_text(encoding="utf-8")
+    assert replication.with_tables(guide, tables) == guide

@@ -88,9 +88,9 @@ CLAIMS = {
     "Distractors by a model help; in long stories other parts of the story will do": [
         _runs("distractors above none", "narrative_twins", "no_distractors"),
         _runs("distractors above none, dropout twins", "dropout_twins", "no_distractors_dropout"),
-        _runs("distractors by a model as good as by people, dropout twins", "dropout_twins",
+        _runs("by a model as good as by people, dropout twins", "dropout_twins",
               "human_distractors", False),
-        _runs("distractors above none, as released", "narrative_twins", "separate_distractors"),
+        _runs("distractors above none as released", "narrative_twins", "separate_distractors"),
         _runs("in-story negatives as good as distractors too", "synopses_no_distractors",
               "synopses_narrative_twins", False),
         _runs("in-story negatives above no hard negatives", "synopses_no_distractors",
@@ -122,6 +122,7 @@ def collect(state: Path) -> dict[str, Any]:
                 results[data][row["name"]] = {
                     Path(run["run"]).parent.name.rpartition("-seed")[2]: {
                         "mean": round(run[metric], 4),
+                        "partial": round(run["partial"], 4),
                         "values": _by_story(run["values"][metric]),
                     }
                     for run in row["runs"]
@@ -178,6 +179,8 @@ def line_table(data: str, results: Results) -> Table:
             means = [each["mean"] for each in seeds.values()]
             spread = f" ± {pstdev(means):.3f}" if len(means) > 1 else ""
             cells.append(Cell(figure(fmean(means)) + spread if means else ""))
+        partial = [each["partial"] for each in results[data][f"{run} summarization"].values()]
+        cells.append(Cell(figure(fmean(partial))))
         measured = [one for one in results["runs"] if one["run"] == run]
         seeds = results[data][f"{run} summarization"]
         cells.append(Cell(str(len(seeds))))
@@ -185,7 +188,7 @@ def line_table(data: str, results: Results) -> Table:
             values = [one[key] for one in measured if key in one]
             cells.append(Cell(figure(fmean(values), digits) if values else ""))
         rows.append(cells)
-    return Table("", ["run", *operations, "seeds", "minutes", "GB"], rows)
+    return Table("", ["run", *operations, "given place", "seeds", "minutes", "GB"], rows)
 
 
 def markdown(results: Results) -> str:

@@ -29,7 +29,9 @@ def make_rows(data: Path, pipeline: str) -> None:
         from train_twins import human_distractors
 
         rows = human_distractors(data / "roc_with_negatives.jsonl").shuffle(seed=0)
-        rows.select(range(len(load_story_twins(split="train")))).to_json(people, force_ascii=False)
+        rows = rows.select(range(len(load_story_twins(split="train"))))
+        # Files of twins need one; a dropout twin of the story or of its twin is then the same.
+        rows.map(lambda row: {"twin": row["story"]}).to_json(people, force_ascii=False)
     if not entities.exists():
         words = ["-m", "narrative_twins", "make", "entities", str(stories), "-o", str(entities)]
         subprocess.run([sys.executable, *words, "--pipeline", pipeline, "--resume", "--quiet"])
