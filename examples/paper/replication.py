@@ -1,6 +1,7 @@
 """Which claims of the paper the runs of reproduce.yaml replicate.
 
     python examples/paper/replication.py runs/reproduce --out examples/paper/results
+    python examples/paper/replication.py examples/paper/results --guide docs/replication.md
 
 Takes the scores that reproduce.py has measured, as far as they are there, and writes results.json,
 with the main metric of each story by run, seed and operation, and replication.md, with the tables
@@ -207,13 +208,19 @@ def markdown(results: Results) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def write_replication(state: Path, out: Path | None = None) -> None:
-    """Write results.json and replication.md into a folder, by default `tables` of the state."""
-    out, results = out or state / "tables", collect(state)
+def write_replication(folder: Path, out: Path | None = None) -> Path:
+    """Write results.json and replication.md from a folder of reproduce.py, by default into its
+    `tables`, or replication.md again beside a results.json; returns the folder."""
+    is_state = (folder / "tables").is_dir()
+    out = out or (folder / "tables" if is_state else folder)
+    results = (
+        collect(folder) if is_state else json.loads((folder / "results.json").read_text("utf-8"))
+    )
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(results, separators=(",", ":")).replace('"runs":', '\n"runs":')
     (out / "results.json").write_text(text + "\n", encoding="utf-8")
     (out / "replication.md").write_text(markdown(results), encoding="utf-8")
+    return out
 
 
 def with_tables(guide: str, tables: str) -> str:
@@ -224,14 +231,12 @@ def with_tables(guide: str, tables: str) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("state", type=Path, help="folder of reproduce.py")
-    parser.add_argument("--out", type=Path, help="default: STATE/tables")
+    parser.add_argument("folder", type=Path, help="of reproduce.py, or with a results.json")
+    parser.add_argument("--out", type=Path, help="default: FOLDER/tables, or FOLDER")
     parser.add_argument("--guide", type=Path, help="a guide to put the tables into")
     arguments = parser.parse_args()
-    write_replication(arguments.state, arguments.out)
+    folder = write_replication(arguments.folder, arguments.out)
     if arguments.guide is not None:
-        tables = ((arguments.out or arguments.state / "tables") / "replication.md").read_text(
-            "utf-8"
-        )
+        tables = (folder / "replication.md").read_text("utf-8")
         guide = with_tables(arguments.guide.read_text("utf-8"), tables)
         arguments.guide.write_text(guide, encoding="utf-8")
