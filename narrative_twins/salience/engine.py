@@ -9,7 +9,7 @@ each runs it on a part of the stories.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -21,10 +21,11 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.tokenizer import TokenizedStory
 from narrative_twins.salience.operations import EXACTLY
 from narrative_twins.salience.options import ScoringOptions
-from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans
+from narrative_twins.salience.plans import Plan, planner
 from narrative_twins.salience.processes import in_processes
 from narrative_twins.salience.progress import Progress
 from narrative_twins.salience.result import StorySalience, truncation
+from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Story, StoryError, check_stories
 
 logger = logging.getLogger(__name__)
@@ -155,6 +156,7 @@ class Engine:
 
     Attributes:
         encoder, options: what to score with.
+        plan_windows: makes the plans of the windows of a story.
         on_progress: is called with the progress in stories whenever it grows; None if nobody waits.
         buffer: the stories that are not passed on yet, in order: each its result, whose scores are
             0 until its windows are scored, or why it can't be scored.
@@ -166,12 +168,16 @@ class Engine:
 
     encoder: StoryEncoder
     options: ScoringOptions
+    plan_windows: Callable[[TokenizedStory, Sequence[Span]], Iterator[Plan]] = field(init=False)
     on_progress: Callable[[float], None] | None = None
     buffer: list[Outcome] = field(default_factory=list)
     plans: list[tuple[int, Plan]] = field(default_factory=list)
     planned: int = 0
     finished: int = 0
     done: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.plan_windows = planner(self.options.operations, self.options.approximate)
 
     def outcomes(self, stories: Iterable[Outcome]) -> Generator[Outcome, None, None]:
         """What becomes of each story, in order, from results whose scores are 0; stories that could
@@ -208,11 +214,10 @@ class Engine:
         """Plan the windows of the last story of the buffer; score those planned so far whenever
         they reach `BUFFER_TOKENS`."""
         at = len(self.buffer) - 1
-        plans = exact_plans if self.options.approximate is None else one_pass_plans
         try:
             if isinstance(tokens, StoryError):
                 raise tokens
-            for plan in plans(self.options.operations, tokens, result.windows):
+            for plan in self.plan_windows(tokens, result.windows):
                 if plan.cut_tokens > result.cut_tokens:
                     result = self.buffer[at] = replace(result, cut_tokens=plan.cut_tokens)
                     if self.options.on_truncation == "error":

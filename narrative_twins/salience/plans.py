@@ -3,7 +3,7 @@ embed one text per order of sentences; one-pass plans use the token states of on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, takewhile
@@ -122,6 +122,13 @@ def checked_scores(operation: Operation, returned: Any, count: int) -> NDArray[n
             f" sentence(s), not {scores!r}"
         )
     return scores
+
+
+def planner(
+    operations: Sequence[Operation], approximate: str | None
+) -> Callable[[TokenizedStory, Sequence[Span]], Iterator[Plan]]:
+    """The function that plans the windows of a story, exactly or for one pass."""
+    return partial(exact_plans if approximate is None else one_pass_plans, operations)
 
 
 def exact_plans(

@@ -17,7 +17,7 @@ from narrative_twins.data.rows import RowError
 from narrative_twins.encoder.tokenizer import Chunk, Ids, StoryTokenizer, Window
 from narrative_twins.salience.operations import Operation, resolve_operations
 from narrative_twins.salience.options import SCORING_OPTIONS, Approximation
-from narrative_twins.salience.plans import Plan, exact_plans, one_pass_plans
+from narrative_twins.salience.plans import Plan, planner
 from narrative_twins.stories.story import Story
 from narrative_twins.training.losses import (
     WindowLoss,
@@ -91,7 +91,7 @@ class JudgedStoriesCollator:
         self.tokens = checked_tokens(tokens)
         self.across_windows = across_windows
         self.operations = resolve_operations(operations, one_pass=approximate is not None)
-        self.plans = exact_plans if approximate is None else one_pass_plans
+        self.plan_windows = planner(self.operations, approximate)
 
     valid_label_columns: ClassVar[list[str]] = []
     """Required by the samplers of sentence-transformers."""
@@ -107,7 +107,7 @@ class JudgedStoriesCollator:
             labels = judgments(row, f"row {row.get('id', number)}")
             story = Story.parse({"sentences": row["story"], "windows": row.get("windows")})
             tokenized = self.tokens.tokenize(story.sentences)
-            for plan in self.plans(self.operations, tokenized, story.windows):
+            for plan in self.plan_windows(tokenized, story.windows):
                 window = plan.window
                 votes = labels[window.lo : window.hi]
                 if window.size == 1 or not any(labels if self.across_windows else votes):
