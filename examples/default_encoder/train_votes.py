@@ -20,8 +20,8 @@ Each batch is of one data set. In the first stage, scores are exact: summarizati
 stories, and a part of them trains all four operations, which need seven times the text. In the
 second, most batches train summarization in one pass, which reads each text once, so passages of up
 to 60 sentences are affordable. In the third, one pass also learns from texts that nobody judged, by
-the scores of the second stage's encoder (`distilled.py`). The encoder of a stage has the mean of the weights of three seeds
-and of the encoder that it started from.
+the scores of the second stage's encoder (`distilled.py`). The encoder of a stage has the mean of the
+weights of three seeds and of the encoder that it started from.
 
 DATA is a folder of research data that can't be redistributed: `fairytaleqa.jsonl`,
 `folktale_twins.jsonl`, `retellings_wiki.jsonl`, `roc_stories.jsonl`, `squality_plot_twins.jsonl`
