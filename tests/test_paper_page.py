@@ -13,7 +13,6 @@ import subprocess
 from pathlib import Path
 from unittest import mock
 
-import click
 import pytest
 from test_paper import save_model, save_run
 
@@ -114,8 +113,10 @@ def test_the_page_has_commands():
 def test_commands_run(work, command):
     """The page on which people choose is not served, only its arguments are read."""
     if "annotate" in command:
-        name, *words = shlex.split(command)[1:]
-        command_line.get_command(click.Context(command_line), name).make_context(name, words)
+        program, name, *words = shlex.split(command)
+        # With the settings of the program, which click keeps for later calls of the command.
+        context = command_line.make_context(program, [name, *words])
+        command_line.get_command(context, name).make_context(name, words, parent=context)
         return
     with serving(Model()) as model:
         done = run(*filled(command, model.address)[1:])

@@ -125,7 +125,8 @@ def parse_arguments(
     # As defaults, so that flags override them, and values are parsed as flags are.
     parser.set_defaults(**settings)
     flags = parser.parse_args(argv)
-    argv += ["--output_dir", flags.output_dir.replace("{seed}", str(flags.seed))]
+    if flags.output_dir is not None:
+        argv += ["--output_dir", flags.output_dir.replace("{seed}", str(flags.seed))]
     script_arguments, arguments = parser.parse_args_into_dataclasses(argv, look_for_args_file=False)
     return arguments, script_arguments
 
