@@ -97,7 +97,8 @@ class Units(Scored, Sequence[Unit]):
         self.windows += [(first + lo, first + hi) for lo, hi in windows]
 
     def add_scores(self, scores: Any, count: int) -> None:
-        """Add the scores of the next `count` units. Raises a `ValueError` if they are invalid."""
+        """Append scores of the next `count` chapters, scenes or sentences, a list for each
+        operation. Raises a `ValueError` if a list has another length, or no finite numbers."""
         for name, values in saved_scores(scores, count).items():
             self.scores.setdefault(name, []).extend(values)
 

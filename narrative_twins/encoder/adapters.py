@@ -10,7 +10,7 @@ from typing import Any
 
 
 def has_adapter(model: Any) -> bool:
-    """Whether a model has an adapter: a layer of one, or, around the model, a `PeftModel`."""
+    """Whether a model has an adapter: it is a `PeftModel`, or some of its layers are adapted."""
     # A model can have an adapter only if the library was imported.
     if sys.modules.get("peft") is None:
         return False

@@ -249,8 +249,9 @@ class StoryTokenizer:
     def _ids_after(
         self, before: str, start: Ids, lists: list[list[str]]
     ) -> list[tuple[list[Ids], bool]]:
-        """Token ids of each text in several lists after the text `before`, whose ids are `start`,
-        in one call of the tokenizer; and for each list whether all have these ids before."""
+        """Tokenize texts, each with the text `before` in front, in one call of the tokenizer.
+        Returns for each list the ids of its texts without the ids of `before` (`start`), and
+        whether the ids of each text began with `start`."""
         texts = [before + text for each in lists for text in each]
         rows = iter(self.ids(texts) if texts else [])
         grouped = [list(islice(rows, len(each))) for each in lists]
@@ -501,8 +502,8 @@ class TokenizedStory:
         return texts, [chunks for chunks in rest if chunks]
 
     def _split(self, prompt: Ids, ids: Ids, masks: Mask, special: bool) -> list[list[Chunk]]:
-        """For each mask the text, split into chunks that fit the context after the prompt, without
-        chunks that have no pooled tokens."""
+        """Split a text into chunks that fit the context, each after the prompt. Returns for each
+        mask of the tokens to pool the chunks that have some; `special`: pool special tokens too."""
         tokens = self.tokenizer
         room = max(1, tokens.max_text_tokens + len(tokens.prompt_ids) - len(prompt))
         texts: list[list[Chunk]] = [[] for _ in masks]

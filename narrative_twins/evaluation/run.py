@@ -56,16 +56,16 @@ def evaluate(
     """Compare encoders, each with all operations, and baselines with human labels.
 
     Args:
-        encoders: names with an encoder, or a list of encoders (runs of different seeds, of which
-            the mean is shown); or only encoders. An encoder is a `StoryEncoder`, its folder or Hub
-            id, or None for the default encoder.
+        encoders: a dict from a name to an encoder, or to a list of encoders (runs of different
+            seeds, whose mean is shown); or encoders without names. An encoder is a
+            `StoryEncoder`, its folder or Hub id, or None for the default encoder.
         data: labelled stories (`load_labelled`), or a file, folder or Hub id of some, or several;
             required.
         out: a folder for the result: `results.json` with the values of all stories, `table.md`,
             `table.tex`, a plot `DATA.svg` of each set of stories, and in `scores` the scores of
             encoders, which are not computed again.
         baselines: names of registered baselines; default all. `()` for none.
-        results: names with files of results of other scorers, see
+        results: a dict from the name of another scorer to files of its results, see
             `scorers.saved_runs`.
         prompted: language models to ask, or whose saved answers are used.
         second, split: see `load_labelled`.

@@ -114,7 +114,7 @@ class TwinOptions:
 
     @cached_property
     def templates(self) -> dict[str, str]:
-        """The templates of the recipe by name."""
+        """The templates of the prompts of the recipe, by name."""
         return read_templates(RECIPES[self.recipe].templates, self.prompts)
 
 
@@ -250,9 +250,9 @@ def _normalized(text: Text) -> set[str]:
 
 
 def source_row(content: Any, options: TwinOptions) -> Columns:
-    """The row that a story in any form that `Story.parse` takes, or a data row with a `story`,
-    becomes part of: the columns to keep, and its sentences as `story`, in windows if the recipe has
-    several; may raise `StoryError` or `RowError`."""
+    """The columns of a row to start from: the columns to keep, and the sentences as `story`, a list
+    for each window if the recipe has several. `content` is anything that `Story.parse` takes, or a
+    data row with a `story`. May raise `StoryError` or `RowError`."""
     count = RECIPES[options.recipe].windows
     row = dict(content) if isinstance(content, Mapping) else {}
     text = find_column(row, *STORY_NAMES)

@@ -97,8 +97,8 @@ def list_of(kind: Any, least: int, most: int) -> Any:
 
 
 def read_answer(form: Form, text: str) -> dict[str, Any]:
-    """The JSON object in an answer, which may have other text before and after it, since servers
-    may ignore the form. Of several with these properties the last counts, since models may write
+    """The JSON object in the answer of a language model that has the properties of a form. Text
+    before and after it is ignored. If there are several, the last counts, since models may write
     drafts first. Raises `AnswerError` if there is none, or a value is not of its type."""
     from pydantic import ValidationError
 
