@@ -320,7 +320,8 @@ _SURE_END = re.compile(
     rf"{_NEXT}(?:{'|'.join(NO_NAME)})\b(?!\.))|"
     r"\b(?:U\.S(?:\.[AR])*|U\.K|U\.N|E\.U|D\.C|L\.A|[ap]\.m|etc|Co|Inc|[JS]r)\.[\"”’]?"
     rf"{_NEXT}(?!{_OF_STATE})[{_BIG}][a-zà-ÿ'’]+\s+{_PAST}\b)|"
-    rf"\bSt\.{_NEXT}(?:He|She|It|They|We|The)\b)|\b(?:art|cap|figs?|lit|vie)\.{_NEXT}[{_BIG}][a-zà-ÿ])|(?<=\w)\.[\"”’]{_NEXT}[{_BIG}])"
+    rf"\bSt\.{_NEXT}(?:He|She|It|They|We|The)\b)|"
+    rf"\b(?:art|cap|figs?|lit|vie)\.{_NEXT}[{_BIG}][a-zà-ÿ])|(?<=\w)\.[\"”’]{_NEXT}[{_BIG}])"
 )
 
 
