@@ -280,7 +280,8 @@ _NOTE = (
 # The end of a sentence: its mark, perhaps with spaces, or the dash of speech that is cut off; and
 # what closes after it. Not ".45".
 _END = re.compile(
-    rf"(?P<mark>(?:{_GAP}?[—–-]{{1,3}})?(?:{_GAP}{{0,4}}[.!?…])++|{_GAP}?(?:[—–]|--?)(?=[”’\"'*_]|{_GAP}[”’](?!\S)))"
+    rf"(?P<mark>(?:{_GAP}?[—–-]{{1,3}})?(?:{_GAP}{{0,4}}[.!?…])++|"
+    rf"{_GAP}?(?:[—–]|--?)(?=[”’\"'*_]|{_GAP}[”’](?!\S)))"
     rf"(?P<closing>(?:[\"'”’*_~]|{_GAP}[”’](?!\S)|</\w{{1,10}}>|{_NOTE})*)"
     r"(?=\s|$|[—–(])"
 )
@@ -314,8 +315,8 @@ _PAST = (
 # "to the U.S. Otto stayed", "his cap. Tom"; not "the U.S. Army", "by J. Smith", "by I. J. Low".
 _SURE_END = re.compile(
     rf"(?<![\w'’-])(?!(?:by|of)\b)[a-z]+,?\sI\.[\"”’]?{_NEXT}[{_BIG}\"“](?!\.))|"
-    rf"(?<![\w'’-])(?!(?:and|as|by|for|from|named|of|to|with)\b)(?:an?\s[A-Z]|[a-z]{{3,}}\s[A-ESXZ])"
-    rf"\.[\"”’]?{_NEXT}[{_BIG}][\w’']*\s+[a-z])|"
+    rf"(?<![\w'’-])(?!(?:and|as|by|for|from|named|of|to|with)\b)"
+    rf"(?:an?\s[A-Z]|[a-z]{{3,}}\s[A-ESXZ])\.[\"”’]?{_NEXT}[{_BIG}][\w’']*\s+[a-z])|"
     rf"(?:(?<=[A-Za-z][a-z])(?<!\bvs)(?<!\bSt)|(?<=[a-z]\s[A-Z])|(?<=\.[A-Za-z]))\.[\"”’]?"
     rf"{_NEXT}(?:{'|'.join(NO_NAME)})\b(?!\.))|"
     r"\b(?:U\.S(?:\.[AR])*|U\.K|U\.N|E\.U|D\.C|L\.A|[ap]\.m|etc|Co|Inc|[JS]r)\.[\"”’]?"

@@ -20,11 +20,11 @@ _SPEECH = (
     r"thinks|thought|swore|(?:began|begins|went on|goes on)(?=\W*[.,!?…])|wants? to know|wanted to"
     r" know)"
 )
-# "Tom ordered a beer", "Tom said nothing", "Tom called for help" are not tags: what may follow the
-# verb is limited.
+# What may follow the verb of a tag: not as in "Tom said nothing", "Tom called for help".
 _MODIFIER = (
-    r"(?:\w+ly|again|aloud|back|out|at|in|into|from|to|with|without|as|after|over|through|across|behind|beside|between|"
-    r"under|when|while|before|and|but|himself|herself|themselves|myself)\b(?!\s+it\b)"
+    r"(?:\w+ly|again|aloud|back|out|at|in|into|from|to|with|without|as|after|over|through|"
+    r"across|behind|beside|between|under|when|while|before|and|but|himself|herself|themselves|"
+    r"myself)\b(?!\s+it\b)"
 )
 _ENDS = r"(?=\s*(?:[.,;:!?…—–]|-\s|$))"
 # Only of these verbs an object may follow: "Tom asked her.", "Tom asked the old man, who ..."; not
@@ -59,8 +59,8 @@ _ACTIONS = """appear arriv blink blush bolt bow charg climb collaps cough crash 
     return roll rush scrambl shiver shrugg shudder slump smil stagger star start stepp stiffen
     stopp stumbl swallow tens trembl tripp tumbl turn vanish wait walk wav winc wink""".split()
 _NO_VERB = (
-    rf"(?:(?:{'|'.join(_ACTIONS)})p?(?:e?d|e?s)|fled|sped|bled|led|fed|was|is|has|this|his|its|as|us|"
-    r"across|always|goes|does|comes|runs|stands|sits|leaves)\b"
+    rf"(?:(?:{'|'.join(_ACTIONS)})p?(?:e?d|e?s)|fled|sped|bled|led|fed|"
+    r"was|is|has|this|his|its|as|us|across|always|goes|does|comes|runs|stands|sits|leaves)\b"
 )
 _MANNER = r"(?:\s+(?:\w+ly|again|aloud|back|in turn|out|together|(?:in|with) (?:an?|his|her) \w+))?"
 _SPOKE = (
@@ -75,7 +75,8 @@ _SPEAKER = (
 _SOMEBODY = r"(?:The|An?|One of|Both|My|His|Her)(?:\s+[\w'’-]+){1,3}?"
 TAG = re.compile(
     rf"{_SPEAKER}{_ADVERBS}\s+(?:{_ASKED}{_OBJECT}|{_SPEECH}(?:{_ENDS}|\s+{_MODIFIER})|{_SPOKE})|"
-    rf"{_SOMEBODY}\s+{_SPEECH}(?=\s*[.!?…])|(?i:{_SPEECH})\s+(?:I|he|she|they|{_NAME}|{_NOUNS}){_ENDS}"
+    rf"{_SOMEBODY}\s+{_SPEECH}(?=\s*[.!?…])|"
+    rf"(?i:{_SPEECH})\s+(?:I|he|she|they|{_NAME}|{_NOUNS}){_ENDS}"
 )
 # "He said." alone is not a sentence, so it belongs to the speech before it whatever ends that.
 BARE_TAG = re.compile(
