@@ -19,8 +19,6 @@ Agreement is Spearman with the labels, and AUC of turning points among all sente
 synopsis; "in windows" it is within their own window. All are means over stories.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence

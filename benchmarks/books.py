@@ -8,8 +8,6 @@ grew beyond that of the lengths before it, so name the shorter ones first. The f
 are scored before, to warm up.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -1,8 +1,6 @@
 """Ways to score stories that `speed.py` times: this package, a reference loop, the lower bound of
 bare forward passes, and alternatives that do nearly the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from tempfile import TemporaryDirectory

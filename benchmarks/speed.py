@@ -10,8 +10,6 @@ affects all ways alike. `bert-large` and `modernbert-1b` have random weights, wh
 the time. Alternatives that are not installed are skipped.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -8,8 +8,6 @@ the F1 of sentence ends and the share of passages without an error. The end of a
 the end of a sentence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

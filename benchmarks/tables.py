@@ -4,8 +4,6 @@
     python benchmarks/tables.py
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

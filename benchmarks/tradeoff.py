@@ -12,18 +12,17 @@ Alternatives that are not installed are skipped. It prints the table that docs/s
 the results and the plot.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import contenders
 import transformers
+from matplotlib.axes import Axes
 from sentence_transformers import SentenceTransformer
 from speed import load_stories, machine, measure, model_folder, set_up
 from tables import tradeoff
@@ -37,9 +36,6 @@ from narrative_twins.plots.figures import space_labels
 from narrative_twins.plots.style import MUTED, PAGE, figure_style, line_style, new_figure
 from narrative_twins.plots.style import save_figure as save
 from narrative_twins.writing import atomic_write
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 DATA = {"roc_val.json": ("stories", "Spearman"), "tripod_train.json": ("synopses", "AUC")}
 TIMED = {"stories": 30, "synopses": 4}

@@ -9,8 +9,6 @@ round runs all ways in turn; times are medians over rounds, ratios are medians o
 a round.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Fixtures: small random encoders, each built once, and a local hub; the network is off."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,8 +1,6 @@
 """The architecture: layers of subpackages, imports from lower layers only, no import cycles; and the
 house rules that can be counted."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

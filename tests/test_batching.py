@@ -1,7 +1,5 @@
 """Scores do not depend on what shares the batch, with the kernels of several kinds of processors."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The benchmarks run, and the ways that they compare do what they claim."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

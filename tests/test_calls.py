@@ -1,8 +1,6 @@
 """Calls as users of pandas, polars, pyarrow, sentence-transformers and databases write them: rows of
 tables as stories, rows of saved scores as results, and errors that say what to pass instead."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import namedtuple
 

@@ -3,8 +3,6 @@ one process.
 
 `make corpora-test` installs the engines; without them these tests are skipped."""
 
-from __future__ import annotations
-
 import os
 import runpy
 import signal

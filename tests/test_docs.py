@@ -1,8 +1,6 @@
 """The documentation: examples of the README and the guides run and print what is shown there;
 links, tables and lines are right; public names have docstrings."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import inspect

@@ -1,7 +1,5 @@
 """The examples on small files of the same format."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import json

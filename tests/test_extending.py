@@ -1,8 +1,6 @@
 """What a user adds in one place is known everywhere: an operation, a baseline and a metric. Formats
 of output and of books and recipes are added in the tests of their subpackages."""
 
-from __future__ import annotations
-
 import json
 import sys
 from unittest.mock import patch

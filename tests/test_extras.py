@@ -1,7 +1,5 @@
 """Libraries of an extra that are missing or old are an error that says what to install."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

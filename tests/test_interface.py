@@ -1,7 +1,5 @@
 """The public interface is unchanged: names and their modules, options of commands, scores."""
 
-from __future__ import annotations
-
 import json
 from pkgutil import resolve_name
 

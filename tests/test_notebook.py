@@ -5,8 +5,6 @@
 writes it with its outputs. Times and progress bars are left out, so that the same outputs make the
 same file."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """The distributions for a package index: what they contain and say, and the package installed from
 one of them."""
 
-from __future__ import annotations
-
 import email
 import os
 import re

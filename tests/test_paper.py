@@ -1,7 +1,5 @@
 """The tables and figures of the paper, made from a plan."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

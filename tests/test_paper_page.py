@@ -1,8 +1,6 @@
 """The commands of docs/paper.md run as they are typed: on small files, with a small encoder where
 one is trained, and a fake language model in place of a server."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

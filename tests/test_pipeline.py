@@ -1,8 +1,6 @@
 """`pipeline("narrative-salience")` as users of transformers and datasets expect it: results as plain
 data for all forms of input, options, loading, saving, copies."""
 
-from __future__ import annotations
-
 import copy
 import json
 import logging

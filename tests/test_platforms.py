@@ -3,8 +3,6 @@ package as Windows does (`support.windows`), and no float64 where MPS would refu
 
 This file, run with the name of a function, a folder and an encoder, is what runs in that process."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

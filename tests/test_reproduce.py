@@ -1,7 +1,5 @@
 """One command trains all runs of a plan, resumes after a kill, and says which claims replicate."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

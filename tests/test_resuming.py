@@ -1,8 +1,6 @@
 """Every command that can be resumed is killed at each step of writing and resumed: it then writes
 what an uninterrupted run writes. With other options, encoders or inputs it is not resumed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The training scripts with a small random encoder."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import sys

@@ -1,8 +1,6 @@
 """The ways through the package that docs/architecture.md describes, file by file: what runs is what
 is written there, and it is little."""
 
-from __future__ import annotations
-
 import gc
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Files that appear when they are complete, and logs that an interrupted run resumes."""
 
-from __future__ import annotations
-
 import errno
 import os
 import unicodedata

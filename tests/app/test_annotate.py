@@ -1,8 +1,6 @@
 """The page for annotators: which stories they get, and that their answers are saved and are
 labels."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The page without a server: its HTML, what it scores, its events and its errors."""
 
-from __future__ import annotations
-
 import re
 import threading
 from html import unescape

@@ -2,8 +2,6 @@
 text overlaps or has low contrast, nothing is loaded from elsewhere. The page of results, and the
 page that scores a story and a book. Skipped without Chromium."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

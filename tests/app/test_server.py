@@ -1,8 +1,6 @@
 """The served page: which hosts it answers to, its endpoint `/score` by gradio's client and by plain
 HTTP, books that are uploaded, downloads, and the command. No request reads a file."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,8 +1,6 @@
 """TextRank and LexRank, compared with the example of the paper on LexRank and with a naive power
 iteration."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Baselines that do not read sentences, compared with naive oracles."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Scoring of many stories by baselines: results, order, errors, and which texts are embedded."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from unittest.mock import patch
 

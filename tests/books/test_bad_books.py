@@ -1,8 +1,6 @@
 """Books from strangers: whatever is in the file, an error says what is wrong, and memory, time and
 other files are safe. Limits are made small here, so that files that break them are small, too."""
 
-from __future__ import annotations
-
 import cProfile
 import io
 import os

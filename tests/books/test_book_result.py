@@ -1,7 +1,5 @@
 """`BookSalience`: ranks, extracts, plain data, tables, figures and the table of contents."""
 
-from __future__ import annotations
-
 import cProfile
 import json
 import pstats

@@ -1,7 +1,5 @@
 """Books of all formats: what is written is read back, and what is not of the story is left out."""
 
-from __future__ import annotations
-
 import sys
 
 import pyarrow

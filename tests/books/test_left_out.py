@@ -1,7 +1,5 @@
 """No text is lost in silence: what is in no paragraph of a book is left out with a reason."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from html import unescape

@@ -1,8 +1,6 @@
 """Books in plain text: chapters, paragraphs, breaks and verse, without the licence of Project
 Gutenberg."""
 
-from __future__ import annotations
-
 import pytest
 
 from narrative_twins import Story, StoryError, split_sentences

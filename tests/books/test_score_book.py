@@ -1,8 +1,6 @@
 """`score_book`: chapters and scenes equal to a naive reference, sentences equal to
 `score_stories`."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

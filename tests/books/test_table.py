@@ -1,7 +1,5 @@
 """Scenes of chapters: marked breaks, and long chapters divided where paragraphs begin."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """`narrative-twins book` and `extract`: a book from a file to its scores and extracts."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import partial

@@ -1,7 +1,5 @@
 """The command line itself: help, mistakes, exit codes, and what is imported."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

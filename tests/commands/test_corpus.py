@@ -1,7 +1,5 @@
 """`narrative-twins corpus`: stories scored into shards."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

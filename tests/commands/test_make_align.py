@@ -1,7 +1,5 @@
 """The command `narrative-twins make align`."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from functools import partial

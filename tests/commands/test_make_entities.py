@@ -1,7 +1,5 @@
 """The command `narrative-twins make entities`."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 
 import pytest

@@ -1,7 +1,5 @@
 """`narrative-twins score`: formats, errors, resuming and interruptions."""
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools

@@ -1,8 +1,6 @@
 """`narrative-twins show`: saved scores in all formats, without an encoder; files that are not
 scores."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

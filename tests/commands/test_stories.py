@@ -1,7 +1,5 @@
 """Parquet files and data sets on the Hub as the input of commands."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from operator import length_hint

@@ -1,7 +1,5 @@
 """Runs over a corpus: their shards, whenever a run ends."""
 
-from __future__ import annotations
-
 from itertools import islice
 from pathlib import Path
 

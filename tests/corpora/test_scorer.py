@@ -1,7 +1,5 @@
 """The callable that scores batches of rows."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy

@@ -1,7 +1,5 @@
 """Fixtures: writing rows to a file and loading them with a cache of their own."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from functools import partial

@@ -1,7 +1,5 @@
 """The corpora that come with the package: their rows, and the figures in their cards."""
 
-from __future__ import annotations
-
 import shutil
 import zlib
 from functools import partial

@@ -1,8 +1,6 @@
 """Human labels in every form: votes, grades, selected sentences, turning points and highlights, in
 plain rows, tables and exports of annotation tools."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Loading: formats, the cache, rows that are left out, tables."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

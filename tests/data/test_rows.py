@@ -1,7 +1,5 @@
 """Rows of twins and synopses: all supported columns, and errors with the place and the fix."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 

@@ -1,7 +1,5 @@
 """Sources of data: files, patterns, folders, loaded rows and the Hub, as `datasets` reads them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

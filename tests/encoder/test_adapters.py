@@ -1,8 +1,6 @@
 """Encoders with PEFT adapters: loaded and saved with the adapter merged into the weights, with the
 same vectors."""
 
-from __future__ import annotations
-
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from unittest.mock import Mock

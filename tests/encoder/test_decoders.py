@@ -1,8 +1,6 @@
 """Decoders, prompts and their poolings: whole texts as in sentence-transformers, stories and windows
 as by the naive oracle."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from functools import cache

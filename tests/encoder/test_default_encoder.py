@@ -1,7 +1,5 @@
 """The encoder that comes with the package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Loading of encoders: names, settings of checkpoints, and damaged and hostile checkpoints, of
 which each is refused in one line by the package, the pipeline and the command."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from contextlib import suppress

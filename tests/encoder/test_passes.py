@@ -1,7 +1,5 @@
 """Forward passes with packed texts, or other attentions: the states stay those of the model."""
 
-from __future__ import annotations
-
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor

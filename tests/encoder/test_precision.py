@@ -1,7 +1,5 @@
 """Matrix products in the precision and with the library that are fastest."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,8 +1,6 @@
 """The encoder: same vectors as sentence-transformers, each text encoded once, batches, refused
 models, saving."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Token ids of stories: equal to the tokenizer's own result; the context around windows, and long
 texts."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Agreement with human labels, compared with naive loops."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

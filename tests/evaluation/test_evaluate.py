@@ -1,7 +1,5 @@
 """`evaluate` and its command: rows against naive loops, saved scores, tables, what a user types."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,8 +1,6 @@
 """The metrics as modules of `evaluate`, loaded from their file, against naive loops and functions
 of the package."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

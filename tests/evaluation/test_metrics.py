@@ -1,8 +1,6 @@
 """Metrics: equal to scipy and scikit-learn if those are defined, else nan. The permutation test
 against enumeration, intervals against a plain loop."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

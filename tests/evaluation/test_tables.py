@@ -1,7 +1,5 @@
 """Tables of figures: any text stays in its cell, in Markdown and in LaTeX."""
 
-from __future__ import annotations
-
 import math
 import re
 

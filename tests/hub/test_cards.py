@@ -1,7 +1,5 @@
 """Cards: all facts are in them, unchanged, and no gap remains."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 from huggingface_hub import ModelCard

@@ -1,8 +1,6 @@
 """Pushes of encoders to the Hub, with its real client and a local server: what is pushed loads
 elsewhere with the same scores."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pushes of data sets, and the corpora of the package as a data set: plain libraries load them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

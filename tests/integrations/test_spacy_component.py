@@ -1,7 +1,5 @@
 """The spaCy component: scores are those of `score_stories`, and documents keep them."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

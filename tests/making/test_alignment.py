@@ -1,7 +1,5 @@
 """Alignment paths, compared with all possible paths; and sentence vectors."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Entity substitution: one mapping of names in each twin, and no other changes."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

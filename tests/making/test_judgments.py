@@ -1,8 +1,6 @@
 """Judgments by a language model: rows with votes that load and train, rejected stories, no answer
 paid for twice."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

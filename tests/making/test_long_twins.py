@@ -1,7 +1,5 @@
 """Long twins from works: filters, draws and counts."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from functools import partial

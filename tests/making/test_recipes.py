@@ -1,7 +1,5 @@
 """Recipes: the prompts, the order of the questions, and which answers are valid."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,8 +1,6 @@
 """The command `make twins`: written rows, rejected stories, facts, and that no answer is paid for
 twice."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Works: rows, documents of `Tell me again!`, and the files that they are read from."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

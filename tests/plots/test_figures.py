@@ -1,7 +1,5 @@
 """Figures: complete curves, reproducible bytes, any text, nothing that overlaps."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 import warnings

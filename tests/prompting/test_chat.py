@@ -1,8 +1,6 @@
 """Questions to a language model over HTTP: the request, the log of answers, failures that end a
 run, the API key."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

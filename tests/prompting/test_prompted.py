@@ -1,7 +1,5 @@
 """Salience scores by prompting a language model."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

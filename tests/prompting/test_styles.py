@@ -1,7 +1,5 @@
 """Which answers about salience are valid, and how they are read."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

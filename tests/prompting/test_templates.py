@@ -1,8 +1,6 @@
 """Prompt templates and answers: placeholders are filled in a single pass, user files replace
 prompts of the package, and the last JSON object of an answer counts."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 
 import pytest

@@ -1,8 +1,6 @@
 """Approximations: equal to the naive oracle for one pass, reported in results, and off by
 default."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The engine: equal to the naive oracle, independent of batches, and no problem is silent."""
 
-from __future__ import annotations
-
 import logging
 import math
 import re

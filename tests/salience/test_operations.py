@@ -1,7 +1,5 @@
 """The four operations compared with orders and scores worked out by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scoring in several processes: the results are those of one process, and all processes end."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

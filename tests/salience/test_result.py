@@ -1,8 +1,6 @@
 """The result of scoring a story: ranks, top sentences, extracts, tables; as plain data and back;
 and what notebooks show."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

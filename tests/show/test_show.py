@@ -1,7 +1,5 @@
 """Tables, pages and output formats: complete, escaped, readable; a new format is one function."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,8 +1,6 @@
 """Reading of story files: all formats; and whatever is in a file, its problem is reported in
 bounded memory, and the other stories are read."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

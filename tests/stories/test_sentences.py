@@ -1,8 +1,6 @@
 """Splitting of raw text: direct speech, quotations of several languages, headings, lines and
 paragraphs."""
 
-from __future__ import annotations
-
 import pickle
 import time
 from importlib.util import find_spec

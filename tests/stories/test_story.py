@@ -1,7 +1,5 @@
 """Parsing of stories into sentences, spans and windows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings

@@ -1,8 +1,6 @@
 """A small writer of books in all formats that are read, and of ZIP archives that are not what they
 seem."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Callable, Iterator, Mapping

@@ -1,8 +1,6 @@
 """A fake language model behind an OpenAI-compatible HTTP server; its answers are a function of
 prompt and seed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,8 +1,6 @@
 """`narrative-twins` in this process: most tests of commands need no process of their own, which
 would import torch again."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Run the scripts of examples/ and benchmarks/."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import runpy

@@ -1,8 +1,6 @@
 """Damaged and hostile checkpoints: by name, how the folder of an encoder is damaged, and a pattern
 of the error."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import shutil

@@ -1,8 +1,6 @@
 """A local HTTP server with enough of the Hub's protocol for its real client to push to it and load
 from it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Strategies for arbitrary JSON values, with the column names and texts of story data mixed in."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 COLUMNS = (

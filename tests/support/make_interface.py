@@ -10,8 +10,6 @@ Run it only after a deliberate change of the interface, not to make a test pass.
 - `scores`: the scores of some packaged stories by the default encoder, in float32.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Small random encoders of common kinds, with tokenizers trained on a few sentences: no files, no
 network."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from functools import cache
 from tempfile import TemporaryDirectory

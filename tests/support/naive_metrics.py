@@ -1,7 +1,5 @@
 """Naive metrics of agreement, independent of the package."""
 
-from __future__ import annotations
-
 import math
 
 

@@ -1,8 +1,6 @@
 """Naive references to compare the package with, which share no code with it. For salience every
 variant is written out as text, tokenized and encoded on its own."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 

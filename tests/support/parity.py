@@ -8,8 +8,6 @@ annotators) and `tripod_train.json` (84 film synopses, five even windows, with t
 exit code is 1 if a number differs, or a score by more than 1e-5.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from concurrent.futures import ProcessPoolExecutor

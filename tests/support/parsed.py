@@ -1,7 +1,5 @@
 """Parsed HTML of pages, and of pieces of them."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Child processes of tests. Each ends with the test that started it, with all its descendants."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A small spaCy pipeline with listed entities."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache

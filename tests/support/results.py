@@ -1,7 +1,5 @@
 """Results made without an encoder, with any text."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as xml
 
 import numpy as np

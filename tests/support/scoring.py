@@ -1,7 +1,5 @@
 """Scoring of single stories in tests."""
 
-from __future__ import annotations
-
 import pytest
 
 from narrative_twins import Operation, StorySalience, score_stories

@@ -6,8 +6,6 @@ README.md:
 Libraries of extras must be missing, and what needs them must say so.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """Local HTTP servers, for the real clients of the Hub and of language models."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Hypothesis strategies for stories."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 WORDS = "the old mill burned down Nadia ran river I didn't 1,250 Über 東京 Привет mother's coins".split()

@@ -1,7 +1,5 @@
 """Books for tests, and a naive reference for the salience of their chapters and scenes."""
 
-from __future__ import annotations
-
 import torch
 
 from narrative_twins.books.blocks import Book, Chapter

@@ -1,8 +1,6 @@
 """What worker processes run in tests/salience/test_processes.py, which they find it in this module
 by its name."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Sentence encoders for tests: any object with `encode`."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Narrative twins for tests of training: batches of the loss, rows of data sets, trainers."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

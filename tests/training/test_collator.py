@@ -1,7 +1,5 @@
 """Batches of narrative twins: against a naive encoding of each text, and the random choices."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -7,8 +7,6 @@ Runs depend on the machine only by rounding and by the random numbers of dropout
 for all builds of torch with MKL.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

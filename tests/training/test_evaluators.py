@@ -1,7 +1,5 @@
 """Evaluators, against naive loops."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

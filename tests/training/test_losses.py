@@ -1,8 +1,6 @@
 """The twins loss: against its formula pair by pair, with gradients, and against the loss of
 sentence-transformers."""
 
-from __future__ import annotations
-
 from itertools import zip_longest
 
 import pytest

@@ -1,8 +1,6 @@
 """Our trainer takes what users of transformers and sentence-transformers know: stock code next to
 ours, and data sets with losses of their own."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from datasets import Dataset

@@ -1,7 +1,5 @@
 """The salience loss: equal to a naive account of it, with gradients, and the texts it is made of."""
 
-from __future__ import annotations
-
 import copy
 import math
 

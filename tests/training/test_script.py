@@ -1,8 +1,6 @@
 """The parts of training scripts: settings, rows and validation. Whole scripts are in
 tests/test_training_examples.py."""
 
-from __future__ import annotations
-
 import pytest
 from datasets import Dataset, DatasetDict
 

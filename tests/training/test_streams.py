@@ -1,7 +1,5 @@
 """Training on streams, and the batches of each epoch."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from datasets import Dataset

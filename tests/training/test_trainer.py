@@ -1,7 +1,5 @@
 """Training: reproducible loss curves, resumed runs, what a run leaves, what is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -4,8 +4,6 @@ This file, run with a folder as argument, starts the processes with the environm
 gives them, as copies of one process, so that their imports are made once. They read `settings.pt`
 in the folder, and save their results as `results-RANK.pt`."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
