@@ -3,12 +3,14 @@ characters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.rows import (
     Row,
     RowError,
@@ -34,6 +36,38 @@ LABEL_COLUMNS = (*CHOICES, *HIGHLIGHTS, *VOTES, "annotations", "labels", "turnin
 """All names of columns with human labels, except summaries. The first that a row has is read."""
 _LARGEST = 1e30
 """Of a label, so that sums and squares of labels are finite."""
+
+
+def salience_records(path: str) -> Iterator[Record]:
+    """The rows of a file with human labels, in the forms that `story_salience` reads.
+
+    What `narrative-twins annotate` writes, a row for each answer, becomes a row for each story, for
+    which the whole file is read first. Raises RowError if a row is invalid.
+    """
+    records = read_records(path)
+    if (first := next(records, None)) is None:
+        return
+    records = chain([first], records)
+    if not {"annotator", "choice"} <= set(first.row):
+        yield from records
+        return
+    stories: dict[str, tuple[Record, Row, dict[str, Any]]] = {}
+    for record in records:
+        columns = {name: record.row.get(name) for name in ("title", "story", "windows")}
+        said = require_column(record.row, record.where, "choice"), record.row.get("summary")
+        first, expected, answers = stories.setdefault(record.id, (record, columns, {}))
+        annotator = str(record.row.get("annotator"))
+        if columns != expected:
+            problem = f"is another story than {first.where}; give it an id of its own"
+            raise RowError(record.where, problem)
+        # Files that are put together may have an answer twice.
+        if answers.setdefault(annotator, said) != said:
+            problem = f"is a second answer of annotator {annotator!r} to a story; remove one"
+            raise RowError(record.where, problem)
+    for first, columns, answers in stories.values():
+        choices, summaries = map(list, zip(*answers.values(), strict=True))
+        of_all = {"choices": choices, "summaries": None if None in summaries else summaries}
+        yield first._replace(row=columns | of_all)
 
 
 def story_salience(row: Mapping[str, Any], where: str) -> Row:
@@ -130,6 +164,7 @@ def _from_highlights(row: Mapping[str, Any], column: str, where: str) -> tuple[l
         sentences = check_sentences(sentences, "sentences", where)
     story = check_story({"text": text, "sentences": sentences}, "text", where)
     highlights = check_list(row[column], column, where, "[start, end] ranges of characters")
+    # An annotator of several may have highlighted nothing.
     is_of_several = is_nested(highlights) and all(
         is_nested(spans) or spans == [] for spans in highlights
     )
@@ -138,7 +173,7 @@ def _from_highlights(row: Mapping[str, Any], column: str, where: str) -> tuple[l
     for spans in highlights if is_of_several else [highlights]:
         marked = np.zeros(len(text), bool)
         for number, span in enumerate(spans):
-            start, end = check_span(span, f"{column}[{number}]", text, where)
+            start, end = _check_span(span, f"{column}[{number}]", text, where)
             marked[start:end] = visible[start:end]
         annotations.append(
             [float(marked[lo:hi].sum() / visible[lo:hi].sum()) for lo, hi in story.spans]
@@ -146,12 +181,12 @@ def _from_highlights(row: Mapping[str, Any], column: str, where: str) -> tuple[l
     return list(story.sentences), _means(annotations)
 
 
-def check_span(span: Any, name: str, text: str, where: str) -> Span:
+def _check_span(span: Any, name: str, text: str, where: str) -> Span:
     """Check a `[start, end]` range of characters of a text, which is called `name` in the
     RowError."""
     is_pair = isinstance(span, (list, tuple)) and len(span) == 2
     if is_pair and all(type(edge) is int for edge in span) and 0 <= span[0] < span[1] <= len(text):
         return span[0], span[1]
     problem = f"'{name}' = {shown_value(span)} is not a range [start, end) of the {len(text)}"
-    fix = "give the text that was annotated, unchanged (of an annotation tool: name it by"
-    raise RowError(where, f"{problem} characters of 'text', counted from 0; {fix} row_format=)")
+    fix = "give the text that was annotated, unchanged"
+    raise RowError(where, f"{problem} characters of 'text', counted from 0; {fix}")

@@ -14,7 +14,6 @@ import datasets
 from datasets import Features, List, Value
 
 from narrative_twins.data import labels, rows
-from narrative_twins.data.exports import TOOLS, salience_records
 from narrative_twins.data.records import Record, read_records
 from narrative_twins.data.rows import Cleaning, Row, RowError, ShortWindowError
 from narrative_twins.data.sources import (
@@ -70,8 +69,6 @@ class RowsConfig(datasets.BuilderConfig):
     license: str = ""
     windows: int = 5
     min_window: int | None = None
-    row_format: str = "auto"
-    span_labels: list[str] | None = None
     distractors: bool = False
     cleaning: Cleaning = "full"
 
@@ -167,7 +164,7 @@ class StorySalienceBuilder(RowsBuilder):
         return labels.story_salience(row, where)
 
     def records(self, file: str) -> Iterator[Record]:
-        for record in salience_records(file, self.config.row_format, self.config.span_labels):
+        for record in labels.salience_records(file):
             yield record
             votes = record.row.get("negative_votes") if self.config.distractors else None
             if votes is not None:
@@ -277,8 +274,6 @@ def load_story_salience(
     source: DataSource | None = None,
     split: str | None = None,
     *,
-    row_format: str = "auto",
-    span_labels: str | Iterable[str] | None = None,
     distractors: bool = False,
     **options: Unpack[LoadOptions],
 ) -> LoadedData:
@@ -308,30 +303,17 @@ def load_story_salience(
 
     A `.csv` has one row per sentence (and annotator), in story order, with `story_id`, `sentence`
     and `label`, and optionally `annotator`, `window` and `title`. TRIPOD's table is read too.
-    Exports of annotation tools are read as they are: JSON of Label Studio, with Labels
-    of a Text tag called `text`, and JSON Lines of Prodigy with spans. Answers to the same text are
-    merged; those that were rejected, ignored or canceled are skipped, and their number is logged.
+    The answers that `narrative-twins annotate` writes are merged by story.
 
     Args:
         source: as in `load_story_twins`, such as `"igorsterner/rocstory-salience"`, or a `.csv`.
             None is the package's own corpus, whose votes were judged by a language model, not by
             people.
         split, options: as in `load_story_twins`, which also describes the result and the errors.
-        row_format: the format of the rows: `"plain"` for the forms above, `"label-studio"`
-            or `"prodigy"`. By default it is recognized by the columns of the
-            first row of each file.
-        span_labels: label or labels of an annotation tool that mark salient text; required if spans
-            have several.
         distractors: whether distractors with `negative_votes` are rows too, each after its story,
             as `ID-negative`.
     """
-    formats = ("auto", "plain", *TOOLS)
-    if row_format not in formats:
-        raise ValueError(f"row_format={row_format!r} is unknown; use {', '.join(formats)}")
-    if span_labels is not None:
-        # The settings name the folder of the cache: equal ones must look alike.
-        span_labels = sorted({span_labels} if isinstance(span_labels, str) else {*span_labels})
-    settings = {"row_format": row_format, "span_labels": span_labels, "distractors": distractors}
+    settings = {"distractors": distractors}
     return _load(StorySalienceBuilder, source, split, options, JUDGED_CORPORA, **settings)
 
 

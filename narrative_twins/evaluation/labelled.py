@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from narrative_twins.data.exports import salience_records
-from narrative_twins.data.labels import story_salience
+from narrative_twins.data.labels import salience_records, story_salience
 from narrative_twins.data.rows import (
     STORY_NAMES,
     Cleaning,

@@ -1,14 +1,11 @@
 """Human labels in every form: votes, grades, selected sentences, turning points and highlights, in
-plain rows, tables and exports of annotation tools."""
-
-from pathlib import Path
+rows, tables and files of answers."""
 
 import pytest
 from data.conftest import write
 
-from narrative_twins.data import RowError, exports, load_story_salience, load_story_twins
-from narrative_twins.data.exports import AnnotationTool, Answer, salience_records
-from narrative_twins.data.labels import story_salience
+from narrative_twins.data import RowError, load_story_salience, load_story_twins
+from narrative_twins.data.labels import salience_records, story_salience
 from narrative_twins.data.loading import StorySalienceBuilder
 
 STORY = ["Nadia ran.", "It rained.", "The mill burned."]
@@ -83,65 +80,7 @@ def test_votes_of_the_package_are_labels():
     assert both[1]["id"] == f"{both[0]['id']}-negative"
 
 
-# The same annotations in several formats
-
-
-def label_studio(rows) -> list[dict]:
-    def result(text: str, start: int, end: int) -> dict:
-        value = {"start": start, "end": end, "text": text[start:end], "labels": ["Key"]}
-        return {"value": value, "id": "x", "from_name": "label", "type": "labels"}
-
-    return [
-        {
-            "id": number,
-            "data": {"text": text, "meta": 3},
-            "annotations": [
-                {"id": a, "was_cancelled": False, "result": [result(text, *s) for s in spans]}
-                for a, spans in enumerate(highlights)
-            ],
-        }
-        for number, (text, highlights) in enumerate(rows)
-    ]
-
-
-def prodigy(rows) -> list[dict]:
-    """Sorted by annotators, as if they had worked one after the other."""
-    found = [
-        answer(f"key-{a}", *({"start": s, "end": e, "label": "Key"} for s, e in spans), text=text)
-        for text, highlights in rows
-        for a, spans in enumerate(highlights)
-    ]
-    return sorted(found, key=lambda row: row["_session_id"])
-
-
-def answer(annotator: str | None = "a", *spans: dict, **more) -> dict:
-    """A row of Prodigy."""
-    row = {"text": TEXT, "_input_hash": 3, "spans": list(spans), "answer": "accept"}
-    return row | {"_session_id": annotator} | more
-
-
-def plain(rows) -> list[dict]:
-    return [{"text": text, "spans": highlights} for text, highlights in rows]
-
-
-def read(folder: Path, name: str, rows, **settings) -> list[dict]:
-    """The rows of a file, converted."""
-    records = salience_records(write(folder / name, rows), **settings)
-    return [story_salience(record.row, record.where) | {"id": record.id} for record in records]
-
-
-MARKED = [(TEXT, TWO), ("\ufeffA. \U0001f600 B.", [[[0, 3]], [[3, 7]], []])]
-
-
-@pytest.mark.parametrize("made", [label_studio, prodigy])
-@pytest.mark.parametrize("name", ["export.json", "export.jsonl"])
-def test_exports_of_tools_give_the_labels_of_plain_rows(tmp_path, made, name):
-    expected, found = (
-        read(tmp_path, "plain.jsonl", plain(MARKED)),
-        read(tmp_path, name, made(MARKED)),
-    )
-    assert expected[0]["annotations"] == SHARES
-    assert [row | {"id": ""} for row in found] == [row | {"id": ""} for row in expected]
+# Tables and files of answers
 
 
 @pytest.mark.parametrize("step", [1, 3], ids=["by annotator", "by sentence"])
@@ -173,97 +112,28 @@ def test_a_table_without_annotators(cached, tmp_path):
     assert (second["id"], second["title"], second["labels"]) == ("n", "", [0])
 
 
-# Annotation tools
-
-KEY = {"start": 0, "end": 10, "label": "Key"}
-NAME = {"start": 11, "end": 21, "label": "Name"}
-
-
-def test_answers_that_are_skipped_are_counted(tmp_path, warnings):
-    rows = [answer("a", KEY), answer("b", answer="reject"), answer("c", answer="ignore")]
-    (found,) = read(tmp_path, "rows.jsonl", rows)
-    assert found["annotations"] == [[1, 0, 0]]
-    assert "rows.jsonl: answers that were skipped: 1 reject, 1 ignore" in warnings()[0]
-    tasks = label_studio([(TEXT, [[[0, 10]], [[11, 21]]]), (TEXT, [])])
-    tasks[0]["annotations"][1]["was_cancelled"] = True
-    (found,) = read(tmp_path, "tasks.json", tasks)
-    assert (found["id"], found["annotations"]) == ("0", [[1, 0, 0]])
-    assert "skipped: 1 canceled, 1 without annotation" in warnings()[0]
+def answer(annotator: str, choice: int | None, **more) -> dict:
+    """A row as `narrative-twins annotate` writes it."""
+    return {"id": "m", "annotator": annotator, "story": STORY, "choice": choice} | more
 
 
-def test_labels_that_mark_salient_text(cached, tmp_path):
-    path = write(tmp_path / "rows.jsonl", [answer("a", KEY, NAME), answer("b")])
-    load = cached(load_story_salience)
-    halves = {"Key": [0.5, 0, 0], "Name": [0, 0.5, 0]}
-    for marks, labels in (*halves.items(), (["Key", "Name"], [0.5, 0.5, 0])):
-        assert load(path, "train", span_labels=marks)[0]["labels"] == labels
-    plain_rows = write(tmp_path / "plain.json", plain([(TEXT, [[[0, 10]]])]))
-    for source, options, problem in (
-        (path, {}, "rows.jsonl: the labels of spans are 'Key', 'Name'; name those"),
-        (path, {"span_labels": "key"}, "the labels of spans are 'Key', 'Name'"),
-        (path, {"row_format": "x"}, "row_format='x' is unknown; use auto, plain, label"),
-        (plain_rows, {"span_labels": "Key"}, "span_labels= is for rows of annotation tools"),
-    ):
-        with pytest.raises(ValueError, match=problem):
-            load(source, **options)
+def test_answers_to_a_story_are_one_row(cached, tmp_path):
+    rows = [answer("a", 1), answer("b", 3), answer("c", 3, id="n"), answer("a", 1)]
+    path = write(tmp_path / "choices.jsonl", rows)
+    first, second = cached(load_story_salience)(path, "train").to_list()
+    assert (first["id"], first["choices"], first["labels"]) == ("m", [1, 3], [0.5, 0, 0.5])
+    assert (second["id"], second["choices"], second["summaries"]) == ("n", [3], None)
+    rows = [answer("a", 1, summary="She ran."), answer("b", 1, summary="A fire.")]
+    (record,) = salience_records(write(tmp_path / "summed_up.jsonl", rows))
+    assert record.row["summaries"] == ["She ran.", "A fire."]
 
 
-def test_columns_of_the_story_are_kept(tmp_path):
+def test_columns_of_the_story_are_kept():
     sentences = ["Nadia ran. It rained.", "The mill burned."]
-    given = {"title": "Mill", "sentences": sentences, "windows": [1, 1]}
-    (task,) = label_studio([(TEXT, [[[0, 10]]])])
-    task["data"] |= given
-    raw = given | {"text": TEXT, "spans": [[0, 10]]}
-    for exported in (raw, task, answer("a", KEY, **given)):
-        (found,) = read(tmp_path, "rows.jsonl", [exported])
-        assert (found["title"], found["story"]) == ("Mill", sentences)
-        assert (found["windows"], found["labels"]) == ([[0, 1], [1, 2]], [0.5, 0])
-
-
-def test_offsets_are_checked_by_the_text_of_the_span(tmp_path):
-    """Label Studio does not always keep white space."""
-    (task,) = label_studio([("Nadia ran.\n\nIt  rained.", [[[0, 10], [12, 23]]])])
-    first, second = (result["value"] for result in task["annotations"][0]["result"])
-    second["text"] = r"It rained.\n"
-    assert read(tmp_path, "tasks.json", [task])[0]["labels"] == [1, 1]
-    first["start"] += 2
-    with pytest.raises(RowError, match="'dia ran.', but its own text is 'Nadia ran.'; give the"):
-        read(tmp_path, "tasks.json", [task])
-
-
-def test_several_answers_of_one_annotator(tmp_path):
-    (found,) = read(tmp_path, "rows.jsonl", [answer("a", KEY), answer("a", KEY)])
-    assert found["annotations"] == [[1, 0, 0]]
-    for annotator, spans in (("a", []), (None, [KEY])):
-        rows = [answer(annotator, KEY), answer(annotator, *spans)]
-        with pytest.raises(RowError, match=r"line 2.*is a second answer .* by '_annotator_id'\)"):
-            read(tmp_path, "rows.jsonl", rows)
-    rows = [answer("a", KEY, title="Mill"), answer("b", KEY)]
-    with pytest.raises(
-        RowError, match="line 2, .* another story than .*line 1, .* differs .* title"
-    ):
-        read(tmp_path, "rows.jsonl", rows)
-
-
-def test_a_format_can_be_named(tmp_path):
-    row = answer("a", KEY, story=STORY, choices=[2])
-    for row_format, labels in (("auto", [1, 0, 0]), ("prodigy", [1, 0, 0]), ("plain", [0, 1, 0])):
-        if row_format == "plain":
-            del row["spans"]
-        assert read(tmp_path, "rows.jsonl", [row], row_format=row_format)[0]["labels"] == labels
-
-
-def test_another_tool_is_one_record(cached, tmp_path, monkeypatch):
-    def answers(record, skipped):
-        marks = [{"start": s, "end": e, "label": "Key"} for s, e, *_ in record.row["label"]]
-        yield Answer(record.row["text"], "reader", record.row, marks)
-
-    tool = AnnotationTool(lambda row: "label" in row, answers)
-    monkeypatch.setitem(exports.TOOLS, "doccano", tool)
-    path = write(tmp_path / "rows.jsonl", [{"text": TEXT, "label": [[0, 10, "Key"]]}])
-    for row_format in ("auto", "doccano"):
-        (row,) = cached(load_story_salience)(path, "train", row_format=row_format)
-        assert row["labels"] == [1, 0, 0]
+    row = {"title": "Mill", "sentences": sentences, "windows": [1, 1], "text": TEXT}
+    found = story_salience(row | {"spans": [[0, 10]]}, "here")
+    assert (found["title"], found["story"]) == ("Mill", sentences)
+    assert (found["windows"], found["labels"]) == ([[0, 1], [1, 2]], [0.5, 0])
 
 
 # Errors
@@ -295,7 +165,7 @@ def test_another_tool_is_one_record(cached, tmp_path, monkeypatch):
             r"is not a range .* of the 39 characters of 'text",
         ),
         ({"text": TEXT, "spans": [[0.0, 3]]}, "is not a range"),
-        ({"text": TEXT, "spans": [KEY]}, r"'spans\[0\]' = .* name it by row_format="),
+        ({"text": TEXT, "spans": [{"start": 0, "end": 10}]}, r"'spans\[0\]' = .* not a range"),
     ],
 )
 def test_invalid_labels(row, message):
@@ -303,32 +173,17 @@ def test_invalid_labels(row, message):
         story_salience({"story": STORY} | row, "here")
 
 
-TASK = label_studio([(TEXT, [[[0, 10]]])])[0]
-
-
-def task(**value) -> dict:
-    """A task of Label Studio with another value of its single span."""
-    result = TASK["annotations"][0]["result"][0]
-    return TASK | {"annotations": [{"result": [result | {"value": result["value"] | value}]}]}
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (task(end=50, text=None), r"\[0, 50\] is not a range"),
-        (task(start="/div[1]", text=None), "is not a range"),
-        (TASK | {"data": {"story": TEXT}}, "format label-studio .* must be called 'text'"),
-        (TASK | {"annotations": [{"result": 3}]}, r"not in the format label-studio \(TypeError"),
-        (TASK | {"annotations": []}, r"nothing is highlighted \(skipped: 1 without annotation\)"),
-        (answer("a", KEY, text=None), "is not in the format prodigy"),
-        (answer("a", KEY, 3), "is not in the format prodigy"),
-        (answer("a", [0, 3]), "is not in the format prodigy"),
-        ({"text": TEXT, "answer": "accept", "options": []}, "nothing is highlighted"),
+        (answer("a", 2), "is a second answer of annotator 'a' to a story; remove one"),
+        (answer("b", 1, title="Mill"), "is another story than .*line 1, id 'm'; give it an id"),
+        (answer("b", None), "no column 'choice'"),
     ],
 )
-def test_invalid_exports(tmp_path, row, message):
-    with pytest.raises(RowError, match=f"rows.jsonl.*{message}"):
-        read(tmp_path, "rows.jsonl", [row])
+def test_invalid_answers(tmp_path, row, message):
+    with pytest.raises(RowError, match=f"line 2, .*{message}"):
+        list(salience_records(write(tmp_path / "choices.jsonl", [answer("a", 1), row])))
 
 
 @pytest.mark.parametrize(
