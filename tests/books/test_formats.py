@@ -351,7 +351,7 @@ def test_a_row_or_a_group_of_rows_that_cannot_be_read_never_ends_a_file(tmp_path
 
 def test_a_format_of_books_is_added_in_one_place(monkeypatch, tmp_path):
     """A record in `BOOK_FORMATS`, which files of stories and the command line know."""
-    from support.make_interface import usage
+    from test_interface import usage
 
     shout = BookFormat((".shout",), lambda data: plain_book(data.decode().upper()))
     monkeypatch.setitem(books_reading.BOOK_FORMATS, "shout", shout)
