@@ -4,7 +4,6 @@ one process.
 `make corpora-test` installs the engines; without them these tests are skipped."""
 
 import os
-import runpy
 import signal
 import sys
 
@@ -17,6 +16,7 @@ from narrative_twins import StoryScorer
 from support.examples import EXAMPLES
 from support.processes import run_command, started, wait_until
 from support.rows import read_rows, write_rows
+from support.scoring import assert_same_result
 
 pytestmark = pytest.mark.slow
 
@@ -48,9 +48,7 @@ def assert_same(rows, expected):
     assert sorted(row["id"] for row in rows) == sorted(expected), "none is lost, none is duplicated"
     for row in rows:
         other = expected[row["id"]]
-        assert {name: row[name] for name in other} | {"scores": None} == other | {"scores": None}
-        for name, scores in (other["scores"] or {}).items():
-            assert row["scores"][name] == pytest.approx(scores, abs=1e-5)
+        assert_same_result({name: row[name] for name in other}, other)
 
 
 def test_ray(command, expected, tmp_path):
@@ -79,16 +77,6 @@ def test_ray(command, expected, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     dataset = pyarrow.dataset.dataset(tmp_path / "scores", format="parquet")
     assert_same(dataset.to_table().to_pylist(), expected)
-
-
-def test_a_step_of_datatrove_yields_each_document_once(bert_folder):
-    data = pytest.importorskip("datatrove.data", reason="make corpora-test installs datatrove")
-    example = runpy.run_path(str(EXAMPLES / "score_corpus_datatrove.py"))
-    step = example["ScoreStories"](rows=2, encoder=bert_folder, loading=LOADING)
-    documents = [data.Document(text=text, id=str(n)) for n, text in enumerate(TEXTS[:5])]
-    scored = list(step.run(documents))
-    assert [document.id for document in scored] == ["0", "1", "2", "3", "4"]
-    assert all(document.metadata["scores"] for document in scored)
 
 
 def test_datatrove(command, expected, tmp_path):

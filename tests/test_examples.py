@@ -13,13 +13,14 @@ import pytest
 from datasets import load_dataset
 from packaging.requirements import Requirement
 
-from narrative_twins import SalienceEvaluator, StoryEncoder, score_stories
-from narrative_twins.data import load_story_salience, load_turning_points
+from narrative_twins import StoryScorer
+from narrative_twins.data import load_story_salience
 
 from support.chat_server import Model, serving
 from support.command import run as run_command
 from support.examples import EXAMPLES, run
 from support.rows import read_rows, write_rows
+from support.scoring import assert_same_result
 
 
 def cells(out: str) -> dict[str, list[str]]:
@@ -57,15 +58,11 @@ def test_a_language_model_is_compared(tmp_path, bert_folder):
     with serving(Model()) as model:
         options = ["--model", bert_folder, "--server", model.address, "--language-model", "tiny"]
         options += ["--answers", tmp_path / "answers", "--operations", "deletion", "--samples", 5]
-        options += ["--request", '{"max_completion_tokens": 8000}', "--temperature", 0.5]
-        command = ["evaluate", tmp_path / "roc.json", *options, "--baselines", "none"]
-        done = run_command(*command)
-        assert {"tiny prompted_rating", "tiny prompted_choice"} <= set(cells(done.out)), done.err
-        assert run_command(*command).out == done.out
-        assert len(model.bodies) == 12, "equal stories are asked once"
-        for body in model.bodies:
-            assert body["max_completion_tokens"] == 8000 and "max_tokens" not in body
-            assert body["temperature"] == 0.5
+        options += ["--request", '{"max_completion_tokens": 8000}', "--baselines", "none"]
+        done = run_command("evaluate", tmp_path / "roc.json", *options)
+    assert {"tiny prompted_rating", "tiny prompted_choice"} <= set(cells(done.out)), done.err
+    assert len(model.bodies) == 12, "equal stories are asked once"
+    assert all(body["max_completion_tokens"] == 8000 for body in model.bodies)
 
 
 def test_score_tripod(tmp_path, bert_folder):
@@ -78,29 +75,8 @@ def test_score_tripod(tmp_path, bert_folder):
     out = run(*command)
     # In windows of 3, 3, 3, 3 and 4 sentences.
     assert "2 stories, 32 sentences, 10 turning points, 2 of them (20.0%) left out" in out
-    files = (tmp_path / f"{name}.json" for name in ("train", "test"))
-    films = [film for file in files for film in load_turning_points(file, "train")]
-    encoder = StoryEncoder.from_pretrained(bert_folder, dtype="float32")
-    expected = SalienceEvaluator(films)(encoder)
-    for name in ("deletion", "shifting", "disruption", "summarization"):
-        (figures,) = [row for line, row in cells(out).items() if line.endswith(name)]
-        assert figures[5] == f"{expected[f'{name}_auc']:.3f}"
     out = run(*command, "--context-tokens", 60, "--split", "test")
     assert "1 of 1 stories do not fit its context of 60 tokens" in out
-
-
-def test_score_tripod_with_sentences_of_both_cleanings(tmp_path, bert_folder):
-    sentences = [f"In {year} the mill burned down." for year in range(1980, 1990)]
-    text = " ".join(f"[STR_SENT] {line} [END_SENT]" for line in [*sentences, "[2]"])
-    rows = [["movie_name", "synopsis_segmented", *(f"tp{k}" for k in range(1, 6))]]
-    with open(tmp_path / "synopses.csv", "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([*rows, ["The Mill", text, 1, 3, 5, 7, 9]])
-    options = ["--model", bert_folder, "--operations", "summarization"]
-    out = run(
-        "score_tripod.py", tmp_path / "synopses.csv", *options, "--cleaning", "full", "released"
-    )
-    assert "full cleaning: 1 stories, 10 sentences" in out
-    assert "released cleaning: 1 stories, 11 sentences" in out
 
 
 def roc_table(path, stories: dict[str, list[str]]) -> str:
@@ -129,7 +105,7 @@ def test_roc_stories(tmp_path, capsys):
         (tmp_path / name).write_text(json.dumps(rows), encoding="utf-8")
     exclude, out = [tmp_path / "val.json", tmp_path / "test.json"], tmp_path / "roc_train.jsonl"
     run("roc_stories.py", *tables, "--exclude", *exclude, "-o", out)
-    rows = list(map(json.loads, out.read_text(encoding="utf-8").splitlines()))
+    rows = read_rows(out)
     kept = ["id-0", "id-1", "id-2", "id-4", "id-6", "id-7", "a", "id-8"]
     assert [row["id"] for row in rows] == kept
     assert rows[6] == {"id": "a", "title": "Mill", "story": ["Ünter ran.", *told(0)[1:]]}
@@ -137,7 +113,7 @@ def test_roc_stories(tmp_path, capsys):
     assert "8 stories" in printed and "1 with a repeated id" in printed
     assert "2 with the id of" in printed and "1 with the text of a story with labels" in printed
     run("roc_stories.py", *tables, "--exclude", *exclude, "-o", out, "--stories", 3)
-    assert len(set(out.read_text(encoding="utf-8").splitlines())) == 3
+    assert len({row["id"] for row in read_rows(out)}) == 3
     for content, problem in (
         ("storyid,story\n1,A.\n", "c.csv: has no column 'sentence1'; pass the tables"),
         (None, "c.csv, row 1, id 'x': 'story': sentence 2 is empty"),
@@ -155,24 +131,19 @@ def test_score_a_story():
 
 
 def test_retold_stories(tmp_path):
-    """Sentences that other tellings keep have higher labels; all tellings of a story are in one
+    """Sentences that other versions keep have higher labels; all versions of a story are in one
     half."""
     kept = ["A stranger burned the old mill.", "Nadia crossed the frozen river."]
     own = [[f"Writer {n} adds remark number {n}{m} of his own." for m in "abcdef"] for n in "xyz"]
-    rows = [
-        {
-            "id": f"s{at}",
-            "tellings": [{"sentences": [*kept, *others]} for others in own] + [{"sentences": kept}],
-        }
-        for at in range(6)
-    ]
+    versions = [{"sentences": [*kept, *others]} for others in own] + [{"sentences": kept}]
+    rows = [{"id": f"s{at}", "tellings": versions} for at in range(6)]
     write_rows(tmp_path / "rows.jsonl", [*rows, {"id": "x", "tellings": []}])
     run("retold_stories.py", tmp_path / "rows.jsonl", "--out", tmp_path)
     halves = [read_rows(tmp_path / f"{name}.jsonl") for name in ("looked", "unseen")]
     stories = [{row["id"].partition("-")[0] for row in half} for half in halves]
     assert stories[0] | stories[1] == {f"s{at}" for at in range(6)} and not stories[0] & stories[1]
     written = [row for half in halves for row in half]
-    assert len(written) == 6 * 3, "a telling of two sentences is too short to be labelled"
+    assert len(written) == 6 * 3, "a version of two sentences is too short to be labelled"
     for row in written:
         assert row["labels"][:2] == [1.0, 1.0] and max(row["labels"][2:]) < 0.8
     assert len(load_story_salience(str(tmp_path / "looked.jsonl"), "train")) == len(halves[0])
@@ -183,12 +154,11 @@ def test_stories_are_labelled_by_what_summaries_keep(tmp_path):
     story = ["Nadia crossed the frozen river.", "It was late.", "A stranger burned the old mill."]
     summaries = ["A stranger burned the old mill.", "The old mill was burned by a stranger."]
     for name, more in (("summaries", {"summaries": summaries}), ("choices", {"choices": [3, 3]})):
-        row = {"id": "s", "story": story, **more}
-        (tmp_path / f"{name}_in.jsonl").write_text(json.dumps(row), encoding="utf-8")
+        write_rows(tmp_path / f"{name}_in.jsonl", [{"id": "s", "story": story, **more}])
     out = run("retold_stories.py", tmp_path / "summaries_in.jsonl", "--out", tmp_path)
     assert "summaries: 1 texts, 3 sentences" in out
     labelled = tmp_path / "summaries.jsonl"
-    (row,) = map(json.loads, labelled.read_text(encoding="utf-8").splitlines())
+    (row,) = read_rows(labelled)
     assert row["labels"][2] > 0.7 and max(row["labels"][:2]) < 0.2
     choices = tmp_path / "choices_in.jsonl"
     done = run_command("evaluate", choices, "--second", labelled, "--baselines", "trail")
@@ -199,26 +169,17 @@ def test_stories_are_labelled_by_what_summaries_keep(tmp_path):
 
 
 SCRIPT = EXAMPLES / "score_hub_dataset.py"
-TEXTS = [
-    "Nadia ran. It rained.",
-    "Omar sang. A man cried.",
-    " ",
-    "The mill burned. She left.",
-    "It was dawn. He slept.",
-]
+TEXTS = "Nadia ran. It rained.|Omar sang. A man cried.| |The mill burned. She left.|It was dawn."
+TEXTS = TEXTS.split("|")
 TARGET = ("datasets", "somebody/scores")
 
 
 @pytest.fixture
 def job(hub, tmp_path, bert_folder):
     """Runs the script with options; returns what it prints, or raises SystemExit with its error."""
-    folder = tmp_path / "source"
-    folder.mkdir()
-    rows = [
-        {"key": f"s{number}", "body": text, "other": number} for number, text in enumerate(TEXTS)
-    ]
-    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    hub.put("datasets", "somebody/stories", folder)
+    rows = [{"key": f"s{number}", "body": text, "other": 1} for number, text in enumerate(TEXTS)]
+    file = write_rows(tmp_path / "source" / "train.jsonl", rows)
+    hub.put("datasets", "somebody/stories", file.parent)
     command = ("somebody/stories", TARGET[1], "--column", "body", "--id-column", "key")
     command += ("--model", bert_folder, "--dtype", "float32", "--shard", "2")
     return partial(run, SCRIPT.name, *command)
@@ -251,16 +212,10 @@ def test_an_interrupted_job_resumes(hub, job, bert_folder):
     lines = ["Scores of rows 2 to 3", "Scores of rows 4 to 4", "Complete: 5 rows"]
     assert job().splitlines() == lines
     rows = pushed()
-    assert [(row["row"], row["id"]) for row in rows] == [(n, f"s{n}") for n in range(5)]
-    assert [row["row"] for row in rows if row["error"]] == [2] and "empty" in rows[2]["error"]
-    encoder = StoryEncoder.from_pretrained(bert_folder, dtype="float32", device="cpu")
-    scored = [row for row in rows if row["error"] is None]
-    results = score_stories([TEXTS[row["row"]] for row in scored], encoder, approximate="one-pass")
-    for row, result in zip(scored, results, strict=True):
-        assert row["sentences"] == list(result.sentences) and row["truncated"] is False
-        assert [tuple(span) for span in row["spans"]] == list(result.spans)
-        for name, scores in result.scores.items():
-            assert row["scores"][name] == pytest.approx(scores, abs=1e-5)
+    expected = StoryScorer(bert_folder, loading={"dtype": "float32", "device": "cpu"}).rows(TEXTS)
+    for number, (row, other) in enumerate(zip(rows, expected, strict=True)):
+        assert (row.pop("row"), row.pop("id")) == (number, f"s{number}")
+        assert_same_result({name: row[name] for name in other}, other)
     card = hub.files(*TARGET)["README.md"].decode()
     assert "not complete" not in card and "| train | 5 |" in card
     assert "Narrative salience of somebody/stories" in card
@@ -294,9 +249,5 @@ def test_the_header_names_what_the_script_imports():
         for node in ast.walk(ast.parse(text))
         if isinstance(node, (ast.Import, ast.ImportFrom))
     }
-    assert imported - set(sys.stdlib_module_names) == {
-        "narrative_twins",
-        "datasets",
-        "huggingface_hub",
-        "pyarrow",
-    }
+    needed = {"narrative_twins", "datasets", "huggingface_hub", "pyarrow"}
+    assert imported - set(sys.stdlib_module_names) == needed

@@ -141,14 +141,8 @@ def test_relative_links_lead_to_the_repository(text, public):
 def test_addresses_of_repositories(capsys):
     for end in ("", "/", ".git"):
         assert checked_repository(REPOSITORY + end) == REPOSITORY
-    for address in (
-        "",
-        "USER/narrative_twins",
-        "git@github.com:USER/narrative_twins.git",
-        f"{REPOSITORY}/tree/main",
-        "https://user:word@github.com/USER/narrative_twins",
-        "https:///USER/narrative_twins",
-    ):
+    others = "USER/{0} git@github.com:USER/{0}.git https://user:word@github.com/USER/{0} https:///USER/{0}"
+    for address in ("", f"{REPOSITORY}/tree/main", *others.format("narrative_twins").split()):
         with pytest.raises(SystemExit):
             distributions.main([address])
         assert "such as https://github.com/USER/NAME" in capsys.readouterr().err

@@ -86,12 +86,6 @@ def test_bad_stories(salience, caplog):
     assert [error.index for error in errors] == [0, 2]
 
 
-def test_a_data_loader_without_batches_has_stories(salience):
-    loader = torch.utils.data.DataLoader(TEXTS, batch_size=None)
-    for inputs in (loader.dataset, loader):
-        assert_same(list(salience(inputs)), salience(TEXTS))
-
-
 class Texts(torch.utils.data.Dataset):
     def __getitem__(self, i):
         return TEXTS[i]
@@ -125,7 +119,8 @@ def test_generators_are_lazy_and_have_no_length(salience):
 def test_other_iterables_and_methods(salience, caplog):
     stream = IterableDataset.from_generator(lambda: ({"text": text} for text in TEXTS))
     expected = salience(TEXTS)
-    for inputs in (map(str, TEXTS), stream, Dataset.from_dict({"text": TEXTS})):
+    loader = torch.utils.data.DataLoader(TEXTS, batch_size=None)
+    for inputs in (map(str, TEXTS), stream, Dataset.from_dict({"text": TEXTS}), loader):
         assert_same(list(salience(inputs)), expected)
     assert_same(salience.predict(TEXTS), expected)
     skipped = salience(Dataset.from_dict({"text": ["", *TEXTS, ""]}), on_error="skip")
@@ -142,21 +137,17 @@ def test_batches_of_a_data_set(salience):
     is not a story."""
     texts = [" ".join(story) for story in ROWS]
     rows = Dataset.from_dict({"id": ["a", "b"], "story": ROWS, "text": texts})
-
-    def scored(batch):
-        return {"scores": salience(batch, operations="summarization")["scores"]["summarization"]}
-
-    rowwise = rows.map(scored)["scores"][:]
+    rowwise = rows.map(lambda row: {"scores": salience(row)["scores"]})["scores"][:]
     for column in ("story", "text"):
-        found = rows.map(
-            lambda batch, column=column: {"found": salience(batch[column])}, batched=True
-        )
+        options = {"fn_kwargs": {"column": column}, "batched": True}
+        found = rows.map(lambda batch, column: {"found": salience(batch[column])}, **options)
         for result, scores in zip(found["found"], rowwise, strict=True):
-            assert result["scores"]["summarization"] == pytest.approx(scores, abs=1e-5)
+            for name, values in scores.items():
+                assert result["scores"][name] == pytest.approx(values, abs=1e-5)
     problem = r"of a batch of rows pass a single column, such as batch\['text'\]"
     for names in (["story"], ["id", "text"]):
         with pytest.raises(StoryError, match=problem):
-            rows.select_columns(names).map(scored, batched=True)
+            rows.select_columns(names).map(salience, batched=True)
     with pytest.raises(StoryError, match=f"the id is list; .* {problem}"):
         salience(rows[:2])
 
@@ -171,7 +162,8 @@ def test_options_of_the_pipeline_and_of_a_call(salience, bert_folder):
     assert salience(STORIES[0], windows=3)["windows"] == [[0, 1], [1, 2], [2, 3]]
     assert salience("a;b", splitter=lambda text: text.split(";"))["sentences"] == ["a", "b"]
     options = {"operations": "deletion", "on_truncation": "ignore", "batch_size": 2}
-    short = loaded(bert_folder, context_tokens=10, **options)
+    short = loaded(bert_folder, context_tokens=10, pooling="first", **options)
+    assert (salience.encoder.pooling, short.encoder.pooling) == ("mean", "first")
     assert short(STORIES[0])["truncated"] and list(short(STORIES[0])["scores"]) == ["deletion"]
     assert list(short(STORIES[0], operations="shifting")["scores"]) == ["shifting"]
     # Those of a call are not kept.
@@ -230,15 +222,6 @@ def test_loading_from_the_hub(hub, bert_folder, tmp_path, monkeypatch):
     assert loads(**v1, **cache) and not hub.asked
 
 
-def test_pooling_is_an_option_that_is_saved(bert_folder, salience, tmp_path):
-    first = loaded(bert_folder, pooling="first")
-    assert (salience.encoder.pooling, first.encoder.pooling) == ("mean", "first")
-    assert first(STORIES[0])["scores"] != salience(STORIES[0])["scores"]
-    first.save_pretrained(tmp_path)
-    assert loaded(tmp_path).encoder.pooling == "first"
-    assert_same([loaded(tmp_path, pooling="mean")(STORIES[0])], [salience(STORIES[0])])
-
-
 # Another model
 
 
@@ -283,12 +266,10 @@ def test_a_model_in_data_parallel_is_unwrapped(salience, bert_folder):
     assert_same([pipe(TEXTS[1])], [salience(TEXTS[1])])
 
 
-@pytest.mark.parametrize("is_assigned", [True, False])
-def test_what_is_saved_scores_alike(is_assigned, salience, bert_folder, tmp_path):
+def test_what_is_assigned_and_saved_scores_alike(salience, bert_folder, tmp_path):
     pipe = loaded(bert_folder)
-    if is_assigned:
-        pipe.model, pipe.tokenizer = encoder_of("modernbert")
-        assert pipe(TEXTS[1])["scores"] != salience(TEXTS[1])["scores"]
+    pipe.model, pipe.tokenizer = encoder_of("modernbert")
+    assert pipe(TEXTS[1])["scores"] != salience(TEXTS[1])["scores"]
     pipe.save_pretrained(tmp_path)
     again = loaded(tmp_path)
     assert_same(again(TEXTS), pipe(TEXTS))

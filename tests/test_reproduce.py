@@ -9,7 +9,6 @@ import plan
 import pytest
 import replication
 import reproduce
-import yaml
 
 from narrative_twins.evaluation.metrics import paired_permutation_test
 
@@ -35,22 +34,17 @@ if pathlib.Path("fail").exists():
 (folder / "final").mkdir()
 (folder / "final" / "README.md").write_text("card")
 """
-PLAN = {
-    "seeds": [1, 2],
-    "runs": {
-        "full": {"script": "train.py", "config": "c.yaml", "seeds": [1, 2, 3]},
-        "untrained": {"script": "train.py", "config": "c.yaml", "seeds": [1],
-                      "settings": {"num_train_epochs": 0}},
-        "people": {"script": "train.py", "config": "c.yaml",
-                   "settings": {"train_source": "rows/people.jsonl"}},
-        "films": {"script": "train.py", "config": "c.yaml"},
-    },
-    "tables": {
-        "a": {"caption": "A.", "data": "stories", "layout": "wide",
-              "rows": {"x": {"run": "full"}, "y": {"run": "untrained"}, "z": {"run": "people"}}},
-        "b": {"caption": "B.", "data": "synopses", "layout": "sections", "rows": {"x": {"run": "films"}}},
-    },
-}  # fmt: skip
+PLAN = """
+seeds: [1, 2]
+runs:
+  full: {script: train.py, config: c.yaml, seeds: [1, 2, 3]}
+  untrained: {script: train.py, config: c.yaml, seeds: [1], settings: {num_train_epochs: 0}}
+  people: {script: train.py, config: c.yaml, settings: {train_source: rows/people.jsonl}}
+  films: {script: train.py, config: c.yaml}
+tables:
+  a: {caption: A., data: stories, layout: wide, rows: {x: {run: full}, y: {run: untrained}, z: {run: people}}}
+  b: {caption: B., data: synopses, layout: sections, rows: {x: {run: films}}}
+"""
 ORDER = ["full-seed1", "untrained-seed1", "films-seed1", "full-seed2", "films-seed2", "full-seed3"]
 
 
@@ -60,7 +54,7 @@ def work(tmp_path, monkeypatch):
     `calls`."""
     (tmp_path / "train.py").write_text(SCRIPT)
     (tmp_path / "c.yaml").touch()
-    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(PLAN, sort_keys=False))
+    (tmp_path / "plan.yaml").write_text(PLAN)
     monkeypatch.chdir(tmp_path)
     calls = []
     monkeypatch.setattr(reproduce, "make_rows", lambda *_: None)

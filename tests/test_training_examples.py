@@ -76,22 +76,6 @@ def test_smoke_of_a_stream_that_is_resumed(shared, tmp_path):
     assert "a stream of rows" in (tmp_path / "final" / "README.md").read_text()
 
 
-def test_own_data(tmp_path, bert_folder):
-    """Rows and labels from files that a config names; a flag overrides the file."""
-    five = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
-    twins, labels, config = (tmp_path / name for name in ("twins.jsonl", "labels.json", "run.yaml"))
-    twins.write_text((json.dumps({"story": five, "twin": five, "negative": five[::-1]}) + "\n") * 4)
-    labels.write_text(json.dumps({"a": {"sentences": five, "most_important": [3, 3, 5]}}))
-    config.write_text(
-        f"encoder: {bert_folder}\ntrain_source: {twins}\neval_source: {twins}\n"
-        f"salience_source: {labels}\noutput_dir: {tmp_path / 'run'}\nmax_steps: 3\n"
-        "use_cpu: true\noperations: [deletion]\n"
-    )
-    out = run("train_roc.py", "--config", config, "--max_steps", 1)
-    assert "\n1 steps" in out and "deletion_spearman" in out
-    assert "twins.jsonl" in (tmp_path / "run" / "final" / "README.md").read_text()
-
-
 def script_of(config: Path) -> str:
     is_baseline = config.stem.endswith("mlm")
     return "train_mlm.py" if is_baseline else f"train_{config.stem.split('_')[0]}.py"
