@@ -197,6 +197,8 @@ class SentenceEmbedder:
     ) -> None:
         self.name, self.pooling = str(name or default_encoder()), pooling
         self._encoder = StoryEncoder.from_pretrained(name, device=device, dtype="float32")
+        # Distinguishes encoders of the same name.
+        self.fingerprint = fingerprint(self.name, self._encoder.model.config)
         if pooling == "pooler":
             model, trained = self._encoder.model, self._encoder.model.checkpoint_settings.pooling
             untrained = any(key.startswith("pooler.") for key in model.untrained)
@@ -208,11 +210,6 @@ class SentenceEmbedder:
             if problem:
                 raise OSError(f"encoder {self.name!r}: {problem}")
             self._encoder.pooling = "first"
-
-    @property
-    def fingerprint(self) -> str | None:
-        """Distinguishes encoders of the same name, see `encoder.loading.fingerprint`."""
-        return fingerprint(self.name, self._encoder.model.config)
 
     def __call__(self, sentences: Sequence[str]) -> NDArray[np.floating[Any]]:
         vectors = self._encoder.encode(list(sentences))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from narrative_twins.data.rows import (
     NEGATIVE_NAMES,
@@ -57,7 +57,6 @@ EXPANSION = 4
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 """A word: a run of letters and digits, or a single Chinese or Japanese character."""
 
-T = TypeVar("T")
 Text: TypeAlias = Sequence[str]
 """Sentences."""
 Ask: TypeAlias = Callable[[Question], Any]
@@ -126,31 +125,31 @@ def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> C
         raise Rejected("story", problem)
 
     def rewrite(
-        step: str, template: str, text: Text, number: int, problem_of: Callable[[Text], str | None]
+        step: str, template: str, text: Text, number: int, check: Callable[[Text], object]
     ) -> Text:
-        """Ask to rewrite a text in a number of sentences that have no problem."""
+        """Ask to rewrite a text in a number of sentences, which are checked."""
         bounds = _about(number) if template == "expand" else (number, number)
         prompt = fill(options.templates[template], story=_as_json(list(text)), count=number)
 
-        form = answer_form(sentences=list_of(str, *bounds))
-
         def read(answer: Mapping[str, Any]) -> Text:
-            text = _read_sentences(answer["sentences"], "sentences")
-            return _valid(text, problem_of(text))
+            sentences = _read_sentences(answer["sentences"], "sentences")
+            check(sentences)
+            return sentences
 
+        form = answer_form(sentences=list_of(str, *bounds))
         sentences: Text = ask(Question(step, prompt, form, read))
         return sentences
 
     def twin(column: str, of: Text) -> Text:
-        problem_of = partial(_copied_sentence, of)
-        longer = rewrite(f"{column}, expanded", "expand", of, EXPANSION * size, problem_of)
-        problem_of = partial(problem_of_twin, of, most=options.twin_overlap)
-        return rewrite(f"{column}, retold", "retell", longer, size, problem_of)
+        check = partial(_check_sentences_differ, of)
+        longer = rewrite(f"{column}, expanded", "expand", of, EXPANSION * size, check)
+        check = partial(check_twin, of, most=options.twin_overlap)
+        return rewrite(f"{column}, retold", "retell", longer, size, check)
 
     columns = {"twin": twin("twin", story)}
     if "negative" in options.columns:
-        problem_of = partial(problem_of_distractor, story, least=options.distractor_overlap)
-        columns["negative"] = rewrite("negative", "distract", story, size, problem_of)
+        check = partial(check_distractor, story, least=options.distractor_overlap)
+        columns["negative"] = rewrite("negative", "distract", story, size, check)
     if "negative_twin" in options.columns:
         columns["negative_twin"] = twin("negative_twin", columns["negative"])
     return columns
@@ -161,11 +160,10 @@ def _make_of_synopsis(ask: Ask, windows: Sequence[Text], options: TwinOptions) -
 
     def read(answer: Mapping[str, Any]) -> list[list[str]]:
         sections = [_read_sentences(answer[name], name) for name in named]
-        pairs = zip(named.items(), sections, strict=True)
-        problems = [_copied_text(window, section, name) for (name, window), section in pairs]
-        whole = list(chain(*windows)), list(chain(*sections))
-        problems.append(problem_of_distractor(*whole, options.distractor_overlap))
-        return _valid(sections, next(filter(None, problems), None))
+        for (name, window), section in zip(named.items(), sections, strict=True):
+            _check_texts_differ(window, section, name)
+        check_distractor([*chain(*windows)], [*chain(*sections)], options.distractor_overlap)
+        return sections
 
     template, count = options.templates["distract_sections"], sum(map(len, windows))
     prompt = fill(template, story=_as_json(named), count=count)
@@ -182,13 +180,6 @@ five sections, each with a turning point. `narrative-twins make twins --recipe` 
 them."""
 
 _as_json = partial(json.dumps, ensure_ascii=False, indent=1)
-
-
-def _valid(answer: T, problem: str | None) -> T:
-    """The answer, if it has no problem."""
-    if problem is not None:
-        raise AnswerError(problem)
-    return answer
 
 
 def _read_sentences(content: list[str], name: str) -> list[str]:
@@ -213,35 +204,33 @@ def overlap(one: Text, other: Text) -> float:
     return 2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0
 
 
-def problem_of_twin(story: Text, twin: Text, most: float) -> str | None:
-    """What is wrong with a twin, if anything: a sentence that is copied or repeated, or a word
-    overlap above `most`."""
-    if problem := _copied_sentence(story, twin):
-        return problem
+def check_twin(story: Text, twin: Text, most: float) -> None:
+    """Raise `AnswerError` if a sentence of a twin is copied or repeated, or the word overlap with
+    the story is above `most`."""
+    _check_sentences_differ(story, twin)
     if len(_normalized(twin)) < len(twin):
-        return "a sentence is repeated"
-    share = overlap(story, twin)
-    return f"the word overlap with the story is {share:.2f}, above {most}" if share > most else None
+        raise AnswerError("a sentence is repeated")
+    if (share := overlap(story, twin)) > most:
+        raise AnswerError(f"the word overlap with the story is {share:.2f}, above {most}")
 
 
-def problem_of_distractor(story: Text, distractor: Text, least: float) -> str | None:
-    """What is wrong with a distractor, if anything: all sentences are copied, or the word overlap
-    is below `least`."""
-    share = overlap(story, distractor)
-    far = (
-        f"the word overlap with the story is {share:.2f}, below {least}" if share < least else None
-    )
-    return _copied_text(story, distractor, "it") or far
+def check_distractor(story: Text, distractor: Text, least: float) -> None:
+    """Raise `AnswerError` if all sentences of a distractor are copied, or the word overlap with the
+    story is below `least`."""
+    _check_texts_differ(story, distractor, "it")
+    if (share := overlap(story, distractor)) < least:
+        raise AnswerError(f"the word overlap with the story is {share:.2f}, below {least}")
 
 
-def _copied_sentence(story: Text, text: Text) -> str | None:
-    copied = [n for n, each in enumerate(text, 1) if _normalized([each]) <= _normalized(story)]
-    return f"sentence {copied[0]} is copied from the story" if copied else None
+def _check_sentences_differ(story: Text, text: Text) -> None:
+    for number, sentence in enumerate(text, start=1):
+        if _normalized([sentence]) <= _normalized(story):
+            raise AnswerError(f"sentence {number} is copied from the story")
 
 
-def _copied_text(story: Text, text: Text, name: str) -> str | None:
-    is_copy = _normalized(text) <= _normalized(story)
-    return f"{name} is a copy: all its sentences are in the story" if is_copy else None
+def _check_texts_differ(story: Text, text: Text, name: str) -> None:
+    if _normalized(text) <= _normalized(story):
+        raise AnswerError(f"{name} is a copy: all its sentences are in the story")
 
 
 def _normalized(text: Text) -> set[str]:
