@@ -43,7 +43,7 @@ LIBRARIES = {
     "huggingface_hub": "data encoder hub",
     "lxml": "books",
     "markdown_it": "books",
-    "matplotlib": "books evaluation plots salience",
+    "matplotlib": "books plots salience",
     "faker": "making",
     "openai": "prompting",
     "pandas": "books evaluation salience",

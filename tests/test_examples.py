@@ -53,13 +53,16 @@ def test_score_rocstories(tmp_path, bert_folder):
 
 
 def test_a_language_model_is_compared(tmp_path, bert_folder):
-    """By `evaluate`, with the options of all that ask a model."""
+    """Its results are files of another scorer; asked with the options of all that ask a model."""
     (tmp_path / "roc.json").write_text(json.dumps(CHOICES))
     with serving(Model()) as model:
-        options = ["--model", bert_folder, "--server", model.address, "--language-model", "tiny"]
-        options += ["--answers", tmp_path / "answers", "--operations", "deletion", "--samples", 5]
-        options += ["--request", '{"max_completion_tokens": 8000}', "--baselines", "none"]
-        done = run_command("evaluate", tmp_path / "roc.json", *options)
+        options = ["--server", model.address, "--language-model", "tiny", "--out", tmp_path / "a"]
+        options += ["--styles", "choose,rate", "--samples", 5]
+        options += ["--request", '{"max_completion_tokens": 8000}']
+        run("paper/prompt_model.py", tmp_path / "roc.json", *options)
+    results = f"tiny={tmp_path / 'a-run1.jsonl'}"
+    command = ["evaluate", tmp_path / "roc.json", "--model", bert_folder, "--baselines", "none"]
+    done = run_command(*command, "--operations", "deletion", "--results", results)
     assert {"tiny prompted_rating", "tiny prompted_choice"} <= set(cells(done.out)), done.err
     assert len(model.bodies) == 12, "equal stories are asked once"
     assert all(body["max_completion_tokens"] == 8000 for body in model.bodies)

@@ -54,7 +54,8 @@ def prompt_model(
     """
     labelled = load_labelled(stories, split, cleaning=cleaning).stories
     Path(out).parent.mkdir(parents=True, exist_ok=True)
-    options: Any = {"styles": styles, "on_error": "skip", "progress": True, **requests.asking}
+    options: Any = {"styles": styles, "on_error": "skip", "progress": True}
+    options |= {name: getattr(requests, name) for name in ("prompts", "attempts", "samples")}
     for number in range(1, runs + 1):
         asked = replace(requests, seed=requests.seed + number).server(server, language_model)
         file = f"{out}-run{number}.jsonl"

@@ -10,13 +10,7 @@ from typing import Annotated, Any, Literal
 import click
 
 from narrative_twins.commands.options import Group, Names, command, read
-from narrative_twins.commands.shared import (
-    EncoderOptions,
-    VoteOptions,
-    on_interrupt,
-    scoring_options,
-    watch,
-)
+from narrative_twins.commands.shared import EncoderOptions, on_interrupt, scoring_options, watch
 from narrative_twins.writing import for_terminal
 
 
@@ -60,7 +54,6 @@ def evaluate(
         dict[str, Any], scoring_options("operations", "approximate", "max_shifts", "similarity")
     ],
     encoder: Annotated[EncoderOptions, _LOADING],
-    requests: VoteOptions,
     *,
     data: Sequence[str] = (),
     model: Annotated[Sequence[tuple[str, list[str | None]]], _named_encoder] = (),
@@ -72,10 +65,6 @@ def evaluate(
     against: str | None = None,
     rule: Literal["numbered", "containing"] = "numbered",
     sentence_encoder: str | None = None,
-    server: str | None = None,
-    language_model: str | None = None,
-    answers: str = "answers.jsonl",
-    styles: Annotated[Sequence[str], Names("prompting.styles", "STYLES")] = ("choose", "rate"),
     quiet: bool = False,
 ) -> int:
     """Compare encoders, with each operation, and baselines with human labels: Spearman and AUC, or
@@ -88,7 +77,7 @@ def evaluate(
         data (DATA): The same as the argument DATA.
         model (ENCODER): Folder, Hub id or default, or NAME=ENCODER,ENCODER for several runs; can be
             repeated.
-        out (FOLDER): Folder for tables, plots and saved scores.
+        out (FOLDER): Folder for tables and saved scores.
         split: Split of the data, or all (default: test, validation or the first).
         second (FILE): Labels by a second group of people, to compare with.
         results (NAME=FILE): Results of another scorer, as of `score --format jsonl`; can be
@@ -98,10 +87,6 @@ def evaluate(
         rule (NAME): Window in which turning point k is ranked: numbered (window k, as in the paper)
             or containing (the window that it is in).
         sentence_encoder (ENCODER): For baselines that embed sentences.
-        server (URL): OpenAI-compatible server of a language model to compare with.
-        language_model (NAME): Language model on the server.
-        answers (FILE): Answers of the language model.
-        styles (A,B): Ways to ask, see docs/evaluation.md.
         quiet: Show no progress and no estimate.
     """
     names = [name for name, _ in [*model, *results]]
@@ -109,19 +94,12 @@ def evaluate(
         raise click.UsageError(f"{twice[0]} is named twice; give each a name: NAME=ENCODER")
     if not stories and not data:
         raise click.UsageError("name stories with labels")
-    if (server is None) != (language_model is None):
-        raise click.UsageError("--server and --language-model must be used together")
 
     import datasets
     from transformers.utils import logging
 
     from narrative_twins.evaluation.run import evaluate
-    from narrative_twins.evaluation.scorers import PromptedScorer
 
-    prompted = []
-    if server and language_model:
-        asked = requests.server(server, language_model)
-        prompted = [PromptedScorer(language_model, asked, answers, styles, requests.asking)]
     logging.disable_progress_bar()
     datasets.disable_progress_bars()
     with on_interrupt(f"scores so far are in {out}; the same command continues" if out else ""):
@@ -131,7 +109,6 @@ def evaluate(
             out,
             baselines=[] if baselines == ["none"] else baselines,
             results=dict(results),
-            prompted=prompted,
             second=second,
             split=split,
             against=against,
@@ -144,6 +121,5 @@ def evaluate(
     for table in comparison.tables():
         print(for_terminal(table.to_markdown()))
     if out is not None:
-        files = "results.json, table.md, table.tex and a plot of each data set"
-        print(f"In {out}: {files}", file=sys.stderr)
+        print(f"In {out}: results.json, table.md and table.tex", file=sys.stderr)
     return 0

@@ -166,11 +166,6 @@ class VoteOptions(RequestOptions):
 
     samples: Count = SAMPLES
 
-    @property
-    def asking(self) -> dict[str, Any]:
-        """How it is asked: options of `prompted_salience`."""
-        return {"prompts": self.prompts, "attempts": self.attempts, "samples": self.samples}
-
 
 IMPORT = Option(
     ["--import", "imported"],

@@ -12,4 +12,3 @@ from narrative_twins.evaluation.comparison import Comparison as Comparison
 from narrative_twins.evaluation.labelled import LabelledStories as LabelledStories
 from narrative_twins.evaluation.labelled import load_labelled as load_labelled
 from narrative_twins.evaluation.run import evaluate as evaluate
-from narrative_twins.evaluation.scorers import PromptedScorer as PromptedScorer

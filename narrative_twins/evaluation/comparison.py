@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,11 +29,6 @@ from narrative_twins.evaluation.tables import (
     interval,
     p_value,
 )
-from narrative_twins.plots.figures import intervals_figure
-from narrative_twins.plots.style import save_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LINE = ["data", "scorer", "operation"]
 """The columns that say what a line of a table is: the operation is empty for baselines."""
@@ -291,23 +285,3 @@ class Comparison:
         legend.append(_GIVEN)
         notes = [note for name, note in self.notes if name == data]
         return Table(f"{data}: {summary.text}.", columns, rows, [" ".join(legend), *notes])
-
-    def plot(self, data: str, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Plot the main metric of all lines of a set of stories with its intervals, best first; see
-        `save_figure` for the path and the errors. matplotlib is needed."""
-        lines = self.means[self.means["data"] == data]
-        metric = METRICS[lines["metric"].iloc[0]]
-        lines = lines[lines["metric"] == metric.key].sort_values(
-            "mean", ascending=False, kind="stable"
-        )
-        figure = intervals_figure(
-            lines["name"].tolist(),
-            lines["mean"].tolist(),
-            list(zip(lines["low"], lines["high"], strict=True)),
-            title=f"{data}: agreement with people",
-            label=f"{metric.label}, with 95 % bootstrap intervals over stories; dashed: chance",
-            chance=metric.chance,
-        )
-        if path is not None:
-            save_figure(figure, path)
-        return figure

@@ -152,18 +152,16 @@ class Metric:
         label: name in tables and cards.
         function: computes the metric from the scores and labels of the sentences; nan if it is
             undefined.
-        chance: the expected value for random scores.
     """
 
     key: str
     label: str
     function: Callable[[ArrayLike, ArrayLike], float]
-    chance: float = 0.0
 
 
 METRICS = {
     metric.key: metric
-    for metric in (Metric("spearman", "Spearman", spearman), Metric("auc", "AUC", auc, chance=0.5))
+    for metric in (Metric("spearman", "Spearman", spearman), Metric("auc", "AUC", auc))
 }
 """Registry of the metrics that operations are evaluated with, by key."""
 

@@ -4,7 +4,6 @@ operations and baselines; the rows of people are how well annotators agree with 
 from __future__ import annotations
 
 import json
-import logging
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,6 @@ from narrative_twins.evaluation.comparison import PARTIAL, PEOPLE, Comparison, l
 from narrative_twins.evaluation.labelled import DataSummary, LabelledStories, load_labelled
 from narrative_twins.evaluation.metrics import METRICS, mean, partial_spearman
 from narrative_twins.evaluation.scorers import (
-    PromptedScorer,
     Scorer,
     Scores,
     baseline_scorers,
@@ -30,9 +28,7 @@ from narrative_twins.evaluation.scorers import (
     saved_runs,
 )
 from narrative_twins.salience.options import ScoringOptions
-from narrative_twins.writing import atomic_write, file_name, for_terminal
-
-logger = logging.getLogger(__name__)
+from narrative_twins.writing import atomic_write, for_terminal
 
 Encoders = Mapping[str, Any] | Iterable[Any] | str | Path | None
 
@@ -44,7 +40,6 @@ def evaluate(
     *,
     baselines: str | Iterable[str] | None = None,
     results: Mapping[str, Any] | None = None,
-    prompted: PromptedScorer | Sequence[PromptedScorer] = (),
     second: DataSource | None = None,
     split: str | None = None,
     against: str | None = None,
@@ -62,12 +57,10 @@ def evaluate(
         data: labelled stories (`load_labelled`), or a file, folder or Hub id of some, or several;
             required.
         out: a folder for the result: `results.json` with the values of all stories, `table.md`,
-            `table.tex`, a plot `DATA.svg` of each set of stories, and in `scores` the scores of
-            encoders, which are not computed again.
+            `table.tex`, and in `scores` the scores of encoders, which are not computed again.
         baselines: names of registered baselines; default all. `()` for none.
-        results: a dict from the name of another scorer to files of its results, see
-            `scorers.saved_runs`.
-        prompted: language models to ask, or whose saved answers are used.
+        results: a dict from the name of another scorer, such as a language model, to files of its
+            results, see `scorers.saved_runs`.
         second, split: see `load_labelled`.
         against: the name of a row, such as `"trail"` or `"default summarization"`, that all others
             are tested against.
@@ -101,7 +94,6 @@ def evaluate(
     scorers: list[tuple[str, Scorer]] = [
         *((n, partial(encoder_runs, name=n, encoders=e, **scoring)) for n, e in _named(encoders)),
         *((n, partial(saved_runs, files=_as_list(f))) for n, f in (results or {}).items()),
-        *((each.name, partial(each.scores, progress=progress)) for each in _as_list(prompted)),
         *baseline_scorers(baselines, sentence_encoder, loading, progress),
     ]
     if not scorers and not any(True for stories in sets for _ in measure_people(stories)):
@@ -247,7 +239,7 @@ def _as_list(values: Any) -> list[Any]:
 
 
 def _write(comparison: Comparison, folder: Path) -> None:
-    """Write the files of `evaluate`; a plot only if matplotlib is installed."""
+    """Write the files of `evaluate`."""
     folder.mkdir(parents=True, exist_ok=True)
     tables = comparison.tables()
     texts = {
@@ -258,8 +250,3 @@ def _write(comparison: Comparison, folder: Path) -> None:
     for name, text in texts.items():
         with atomic_write(folder / name) as file:
             file.write(text)
-    try:
-        for summary in comparison.summaries:
-            comparison.plot(summary.name, folder / f"{file_name(summary.name)}.svg")
-    except ModuleNotFoundError as error:
-        logger.warning("no plot is written: %s", error)

@@ -1,11 +1,10 @@
-"""What is compared: encoders, baselines, language models and results from files; their scores are
-saved and not computed again."""
+"""What is compared: encoders, whose scores are saved and not computed again, baselines, and results
+from files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -14,14 +13,10 @@ from narrative_twins.baselines.scorers import BASELINES, EmbeddingBaseline, base
 from narrative_twins.encoder.loading import encoder_settings
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.labelled import LabelledStories
-from narrative_twins.prompting.chat import Server
-from narrative_twins.prompting.prompted import prompted_salience
-from narrative_twins.prompting.styles import STYLES
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import ScoringOptions
-from narrative_twins.salience.result import StorySalience, saved_scores
+from narrative_twins.salience.result import saved_scores
 from narrative_twins.stories.reading import stories_in
-from narrative_twins.stories.story import Story
 from narrative_twins.writing import JsonlLog, complete_lines, digest, file_name
 
 RANDOM_DRAWS = 100
@@ -47,33 +42,6 @@ class Scores(NamedTuple):
 
 Scorer: TypeAlias = Callable[[LabelledStories], Iterable[Scores]]
 """A function from labelled stories to the scores of each run."""
-
-
-@dataclass(frozen=True)
-class PromptedScorer:
-    """A language model, called `name` in tables, that is asked for salience; stories without valid
-    answers are undefined. For `server`, `answers` (the file of the saved answers), `styles` and
-    other `options` see `prompting.prompted_salience`."""
-
-    name: str
-    server: Server
-    answers: str | Path
-    styles: Sequence[str] = ("choose", "rate")
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def scores(self, data: LabelledStories, progress: Any = False) -> Iterator[Scores]:
-        """The scores by each style, as one run. A story without an answer in one style may have one
-        in another."""
-        options = {"on_error": "skip", "progress": progress, **self.options}
-        values: dict[str, list[Sequence[float] | None]] = {}
-        for style in self.styles:
-            score = STYLES[style].score
-            values[score] = [None] * len(data)
-            for result in prompted_salience(
-                data.stories, self.server, self.answers, styles=style, **options
-            ):
-                values[score][result.index] = result.scores[score]
-        yield Scores(self.server.model, values)
 
 
 def encoder_runs(
@@ -109,8 +77,7 @@ def encoder_runs(
             **encoder_settings(path, encoder),
             "pooling": encoder.pooling,
         }
-        score = partial(score_stories, encoder=encoder, options=options)
-        rows = _results(data, name, score, folder, settings)
+        rows = _results(data, name, encoder, options, folder, settings)
         yield Scores(
             run or path,
             {key: [row["scores"][key] for row in rows] for key in rows[0]["scores"]},
@@ -122,22 +89,23 @@ def encoder_runs(
 def _results(
     data: LabelledStories,
     name: str,
-    score: Callable[[Sequence[Story]], Iterable[StorySalience]],
+    encoder: StoryEncoder,
+    options: ScoringOptions,
     folder: Path | None,
     settings: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """The results of the function `score` as JSON data. With a folder they are saved as JSON Lines
-    in a file that is named by `name` and a digest of the `settings` that they depend on: a complete
-    file is not computed again, and an interrupted run is resumed from its log."""
+    """The results of an encoder as JSON data. With a folder they are saved as JSON Lines in a file
+    that is named by `name` and a digest of the `settings` that they depend on: a complete file is
+    not computed again, and an interrupted run is resumed from its log."""
     if folder is None:
-        return [result.json() for result in score(data.stories)]
+        return [result.json() for result in score_stories(data.stories, encoder, options)]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{file_name(f'{data.name}-{name}')}-{digest(settings)[:12]}.jsonl"
     if path.exists():
         return list(map(json.loads, complete_lines(str(path))))
     with JsonlLog(path.with_suffix(".log"), settings) as log:
         rows = list(log.rows)
-        for result in score(data.stories[len(rows) :]):
+        for result in score_stories(data.stories[len(rows) :], encoder, options):
             rows.append(result.json())
             log.append(rows[-1])
     log.complete(path)
@@ -173,8 +141,8 @@ def _baseline_runs(
 
 
 def saved_runs(data: LabelledStories, files: Sequence[str | Path]) -> Iterator[Scores]:
-    """Scores in files of results, such as `narrative-twins score --format jsonl` or a prompted
-    model writes them. Each file is a run; stories are matched by their sentences.
+    """Scores in files of results, such as `narrative-twins score --format jsonl` writes them. Each
+    file is a run; stories are matched by their sentences, and may be missing.
 
     Raises:
         OSError, ValueError: a file can't be read, has lines that are not results, or has scores

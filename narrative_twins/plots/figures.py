@@ -12,7 +12,6 @@ from narrative_twins.plots.style import (
     LINE_HEIGHT,
     MUTED,
     PAGE,
-    PALETTE,
     figure_style,
     fit_text,
     line_style,
@@ -30,7 +29,7 @@ MAX_MARKERS = 120  # a line of more sentences has no markers
 
 # Inches: the title, the left and right margins and the name of a panel, the axis below the last
 # panel; a bold digit.
-TITLE, _LEFT, _RIGHT, _NAME, _AXIS = 0.3, 0.55, 0.2, 0.24, 0.42
+_TITLE, _LEFT, _RIGHT, _NAME, _AXIS = 0.3, 0.55, 0.2, 0.24, 0.42
 _DIGIT = 0.069
 
 
@@ -72,11 +71,14 @@ def salience_figure(
         key = sorted({i for indices in labelled.values() for i in indices})
         lines = [line for note in notes for line in textwrap.wrap(printable(note), int(width * 19))]
         below += LINE_HEIGHT * (len(key) + len(lines))
-        height = TITLE
+        height = _TITLE
     height += len(scores) * (_NAME + panel) + below
     has_borders = len(windows) <= inner * 12
     with figure_style():
-        figure = titled_figure(width, height, "" if bare else title)
+        figure = new_figure(width, height)
+        write_line(
+            figure, 0.1, height - 0.2, "" if bare else title, width - 0.2, weight="bold", size=8
+        )
         for number, (name, values) in enumerate(scores.items()):
             bottom = below + (len(scores) - 1 - number) * (_NAME + panel)
             box = _LEFT / width, bottom / height, inner / width, panel / height
@@ -102,51 +104,6 @@ def salience_figure(
         for line in lines:
             y -= LINE_HEIGHT
             write_line(figure, 0.1, y, line, width - 0.2, color=MUTED)
-    return figure
-
-
-def intervals_figure(
-    names: Sequence[str],
-    values: Sequence[float],
-    intervals: Sequence[tuple[float, float]],
-    *,
-    title: str,
-    label: str,
-    chance: float | None = None,
-) -> Figure:
-    """A dot with its interval for each name, in order from above.
-
-    Args:
-        names, values, intervals: of each row; nan for what is undefined, which is not drawn.
-        title: a line above.
-        label: of the axis.
-        chance: a vertical line at this value.
-    """
-    left, body = 2.5, 0.18 * max(1, len(names))
-    height = TITLE + body + _AXIS
-    with figure_style():
-        figure = titled_figure(PAGE, height, title)
-        box = left / PAGE, _AXIS / height, (PAGE - left - 0.2) / PAGE, body / height
-        axes = figure.add_axes(box, label="intervals")
-        rows = range(len(names))
-        if names:
-            axes.hlines(rows, *zip(*intervals, strict=True), color=MUTED, linewidth=1)
-        axes.plot(values, rows, color=PALETTE[0], marker="o", linestyle="")
-        if chance is not None:
-            axes.axvline(chance, color=PALETTE[1], linewidth=0.8, linestyle="--")
-        labels = [fit_text(figure, name, left - 0.2, both_ends=True) for name in names]
-        axes.set_yticks(rows, labels)
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.set_xlabel(label, labelpad=2)
-        axes.grid(axis="x", alpha=0.3)
-        axes.tick_params(left=False)
-    return figure
-
-
-def titled_figure(width: float, height: float, title: str) -> Figure:
-    """A figure, with its size in inches, and a line above."""
-    figure = new_figure(width, height)
-    write_line(figure, 0.1, height - 0.2, title, width - 0.2, weight="bold", size=8)
     return figure
 
 

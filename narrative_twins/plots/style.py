@@ -176,12 +176,10 @@ def write_line(
     figure.text(x / width, y / height, line, va="baseline", **style)
 
 
-def fit_text(
-    figure: Figure, text: str, max_width: float, both_ends: bool = False, **style: Any
-) -> str:
+def fit_text(figure: Figure, text: str, max_width: float, **style: Any) -> str:
     """As much of a text as fits into `max_width` inches; see `shortened`."""
     # About 30 characters fit an inch: a first cut, so that a long text need not be measured.
-    line = shortened(text, int(max_width * 30) + 2, both_ends)
+    line = shortened(text, int(max_width * 30) + 2)
     probe = figure.text(0, 0, line, **style)
     while len(line) > 1:
         probe.set_text(line)
@@ -193,6 +191,6 @@ def fit_text(
         if width <= max_width:
             break
         length = min(len(line) - 1, int(len(line) * max_width / width) + 1)
-        line = shortened(text, length, both_ends)
+        line = shortened(text, length)
     probe.remove()
     return line

@@ -55,7 +55,6 @@ def test_help_imports_nothing_large():
         (["score", "-f", "extract", "--share", "0.5", "--top", "1"], "--top and --share"),
         (["book"], "Missing argument 'FILE'"),
         (["evaluate"], "name stories with labels"),
-        (["evaluate", "stories", "--server", "http://x"], "must be used together"),
         (["evaluate", "stories", "--model", "a,b"], "'a,b' names several runs"),
         (["evaluate", "stories", "--model", "=a"], "'=a' is not ENCODER, NAME=ENCODER or"),
         (["evaluate", "stories", "--results", "a"], "'a' is not NAME=FILE"),
