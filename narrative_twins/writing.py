@@ -189,7 +189,7 @@ class JsonlLog:
         if settings is not None:
             version = metadata.version("narrative_twins")
             self.settings = json.loads(json.dumps({"narrative_twins": version, **settings}))
-        lines = complete_lines(self.path)
+        lines = _complete_lines(self.path)
         if lines and not resume:
             raise ResumeError(
                 f"{self.path} has the results of an interrupted run; continue it with --resume, or"
@@ -210,7 +210,7 @@ class JsonlLog:
             ) from None
         try:
             self._file = open(self.path, "ab", buffering=0)
-            self._file.truncate(_complete_size(self.path))
+            self._file.truncate(Path(self.path).read_bytes().rfind(b"\n") + 1)
             if self._is_new and self.settings is not None:
                 self.append({"settings": self.settings})
         except BaseException:
@@ -275,9 +275,8 @@ def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     )
 
 
-def complete_lines(path: str) -> list[str]:
-    """The lines of a file without an incomplete last line; none if there is no file. Raises
-    `ResumeError` if they are not text."""
+def _complete_lines(path: str) -> list[str]:
+    """The lines of a file without an incomplete last line; none if there is no file."""
     if not os.path.exists(path):
         return []
     data = Path(path).read_bytes()
@@ -287,10 +286,6 @@ def complete_lines(path: str) -> list[str]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ResumeError(f"{path}, line {line} is not in UTF-8; delete the file") from None
-
-
-def _complete_size(path: str) -> int:
-    return Path(path).read_bytes().rfind(b"\n") + 1
 
 
 def digest(content: Any) -> str:

@@ -57,7 +57,7 @@ def test_all_that_is_missing_or_old_is_named(installed):
 @pytest.mark.parametrize(
     "command",
     [
-        ["evaluate", "--data", "stories"],
+        ["evaluate", "stories"],
         ["push", "x", "--to", "a/b"],
         ["make", "twins", "--server", "http://x/v1", "--model", "m", "--out", "x.jsonl"],
     ],

@@ -19,9 +19,9 @@ from typing import Annotated, Any, Literal
 import click
 
 from narrative_twins.commands.options import Count, Names, command
-from narrative_twins.commands.shared import VoteOptions
+from narrative_twins.commands.shared import RequestOptions
 from narrative_twins.evaluation.labelled import load_labelled
-from narrative_twins.prompting.prompted import prompted_salience
+from narrative_twins.prompting.prompted import SAMPLES, prompted_salience
 from narrative_twins.show.formats import write_results
 from narrative_twins.writing import atomic_write
 
@@ -29,13 +29,14 @@ from narrative_twins.writing import atomic_write
 @command(extra="making")
 def prompt_model(
     stories: str,
-    requests: VoteOptions,
+    requests: RequestOptions,
     *,
     styles: Annotated[Sequence[str], Names("prompting.styles", "STYLES")],
     out: str,
     server: str,
     language_model: str,
     runs: Count = 1,
+    samples: Count = SAMPLES,
     split: str | None = None,
     cleaning: Literal["full", "released"] = "full",
 ) -> int:
@@ -49,13 +50,14 @@ def prompt_model(
         server (URL): OpenAI-compatible server.
         language_model (NAME): Language model on the server.
         runs (N): How often to ask, each time with other seeds.
+        samples (N): Answers for each window, for styles that choose.
         split: Split of the stories, or all (default: test, validation or the first).
         cleaning: Of TRIPOD's sentences; released as with the paper.
     """
     labelled = load_labelled(stories, split, cleaning=cleaning).stories
     Path(out).parent.mkdir(parents=True, exist_ok=True)
-    options: Any = {"styles": styles, "on_error": "skip", "progress": True}
-    options |= {name: getattr(requests, name) for name in ("prompts", "attempts", "samples")}
+    options: Any = {"styles": styles, "samples": samples, "on_error": "skip", "progress": True}
+    options |= {"prompts": requests.prompts, "attempts": requests.attempts}
     for number in range(1, runs + 1):
         asked = replace(requests, seed=requests.seed + number).server(server, language_model)
         file = f"{out}-run{number}.jsonl"

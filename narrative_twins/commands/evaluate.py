@@ -55,7 +55,6 @@ def evaluate(
     ],
     encoder: Annotated[EncoderOptions, _LOADING],
     *,
-    data: Sequence[str] = (),
     model: Annotated[Sequence[tuple[str, list[str | None]]], _named_encoder] = (),
     out: str | None = None,
     split: str | None = None,
@@ -73,8 +72,7 @@ def evaluate(
     --out, and not computed again.
 
     Args:
-        stories ([DATA]...): stories with labels.
-        data (DATA): The same as the argument DATA.
+        stories (DATA...): stories with labels.
         model (ENCODER): Folder, Hub id or default, or NAME=ENCODER,ENCODER for several runs; can be
             repeated.
         out (FOLDER): Folder for tables and saved scores.
@@ -92,8 +90,6 @@ def evaluate(
     names = [name for name, _ in [*model, *results]]
     if twice := [name for name in names if names.count(name) > 1]:
         raise click.UsageError(f"{twice[0]} is named twice; give each a name: NAME=ENCODER")
-    if not stories and not data:
-        raise click.UsageError("name stories with labels")
 
     import datasets
     from transformers.utils import logging
@@ -105,7 +101,7 @@ def evaluate(
     with on_interrupt(f"scores so far are in {out}; the same command continues" if out else ""):
         comparison = evaluate(
             dict(model) or None,
-            [*stories, *data],
+            stories,
             out,
             baselines=[] if baselines == ["none"] else baselines,
             results=dict(results),

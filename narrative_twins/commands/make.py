@@ -18,7 +18,6 @@ from narrative_twins.commands.shared import (
     FILES,
     INPUT_FORMATS,
     RequestOptions,
-    VoteOptions,
     check_input,
     check_output,
     check_rows_file,
@@ -28,6 +27,7 @@ from narrative_twins.commands.shared import (
     tell,
 )
 from narrative_twins.prompting.chat import ServerError
+from narrative_twins.prompting.prompted import SAMPLES
 from narrative_twins.stories.story import Story, StoryError, Windows, parse_windows
 from narrative_twins.writing import STDIN, for_terminal
 
@@ -69,18 +69,9 @@ def _run(
     make: Callable[..., Generated],
     **options: Any,
 ) -> int:
-    """Read stories, ask about them, write the rows, and say what was rejected.
-
-    Args:
-        files: the files of the stories.
-        work: what is asked for.
-        requests: how it is asked for.
-        parse: the story of a document; may raise `StoryError` or `RowError`.
-        make: makes the rows of the stories, and writes them to a file, with these `options`.
-
-    Returns:
-        The exit code: 1 if a story could not be read or was rejected.
-    """
+    """Read stories (by `parse`, which may raise `StoryError` or `RowError`), ask about them and
+    write the rows (by `make`, with these `options`), and say what was rejected. Returns the exit
+    code: 1 if a story could not be read or was rejected."""
     from narrative_twins.data.rows import RowError
 
     check_input(files)
@@ -149,9 +140,10 @@ def make_twins(
 def make_judgments(
     files: Sequence[str],
     work: _Work,
-    requests: VoteOptions,
+    requests: RequestOptions,
     *,
     style: Literal["choose", "shares"] = "choose",
+    samples: Count = SAMPLES,
     windows: Annotated[Windows, parse_windows] = "auto",
 ) -> int:
     """Have a language model vote for the most important sentences of stories, as rows for
@@ -161,12 +153,13 @@ def make_judgments(
         files ([FILE]...): the files of the stories.
         style: Ask --samples times for the most important sentence of a window, each answer a vote,
             or once for the shares of ten votes.
+        samples (N): Votes for each window, for choose.
         windows (N): A count, sizes (7,7,6), or auto (default).
     """
     from narrative_twins.making.judgments import make_judgments
 
     parse = partial(Story.parse, windows=windows)
-    votes: Any = {"style": style, "samples": requests.samples, "windows": windows}
+    votes: Any = {"style": style, "samples": samples, "windows": windows}
     votes["prompts"] = requests.prompts
     return _run(files, work, requests, parse, make_judgments, **votes)
 

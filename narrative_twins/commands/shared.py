@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from narrative_twins.encoder.story_encoder import StoryEncoder
 
 
-SAMPLES = 10
-"""Answers for each window, as in the paper."""
 FILES = (
     "A FILE is text, PDF, EPUB, Word or HTML (one story), JSON Lines (one per line), JSON, CSV,"
     " Parquet or a data set on the Hub (one per row), or a folder of these files; - or none is"
@@ -154,17 +152,6 @@ class RequestOptions:
         """A server with these requests."""
         settings = self.key_variable, self.temperature, self.seed, self.request or {}
         return Server(url, model, *settings, self.concurrency)
-
-
-@dataclass(frozen=True)
-class VoteOptions(RequestOptions):
-    """The request for votes of a language model.
-
-    Attributes:
-        samples (N): Answers for each window, for styles that choose.
-    """
-
-    samples: Count = SAMPLES
 
 
 IMPORT = Option(

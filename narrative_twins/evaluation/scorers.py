@@ -3,7 +3,6 @@ from files."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.result import saved_scores
 from narrative_twins.stories.reading import stories_in
-from narrative_twins.writing import JsonlLog, complete_lines, digest, file_name
+from narrative_twins.writing import JsonlLog, digest, file_name
 
 RANDOM_DRAWS = 100
 """How often the baseline `random` is drawn, as in the paper."""
@@ -102,7 +101,7 @@ def _results(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{file_name(f'{data.name}-{name}')}-{digest(settings)[:12]}.jsonl"
     if path.exists():
-        return list(map(json.loads, complete_lines(str(path))))
+        return JsonlLog(path).rows
     with JsonlLog(path.with_suffix(".log"), settings) as log:
         rows = list(log.rows)
         for result in score_stories(data.stories[len(rows) :], encoder, options):

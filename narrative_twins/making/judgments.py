@@ -17,7 +17,7 @@ from narrative_twins.making.generated import (
     rows_by_model,
 )
 from narrative_twins.prompting.chat import ATTEMPTS, Chat, Server
-from narrative_twins.prompting.prompted import ask_scores
+from narrative_twins.prompting.prompted import SAMPLES, ask_scores
 from narrative_twins.prompting.styles import READERS
 from narrative_twins.prompting.templates import read_templates
 from narrative_twins.stories.story import AUTO_SINGLE, Story, Windows
@@ -31,7 +31,7 @@ def make_judgments(
     out: str,
     *,
     style: VotingStyle = "choose",
-    samples: int = 10,
+    samples: int = SAMPLES,
     attempts: int = ATTEMPTS,
     prompts: str | Path | None = None,
     windows: Windows = "auto",

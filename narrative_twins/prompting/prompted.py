@@ -19,6 +19,9 @@ from narrative_twins.stories.story import Story, StoryError, Windows, check_stor
 
 logger = logging.getLogger(__name__)
 
+SAMPLES = 10
+"""Answers for each window, as in the paper."""
+
 
 def prompted_salience(
     stories: Iterable[Any],
@@ -26,7 +29,7 @@ def prompted_salience(
     answers: str | Path,
     *,
     styles: str | Sequence[str] = "choose",
-    samples: int = 10,
+    samples: int = SAMPLES,
     attempts: int = ATTEMPTS,
     prompts: str | Path | None = None,
     windows: Windows = "auto",

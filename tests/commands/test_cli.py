@@ -54,7 +54,7 @@ def test_help_imports_nothing_large():
         (["score", "--share", "0.5"], "--share needs --format extract"),
         (["score", "-f", "extract", "--share", "0.5", "--top", "1"], "--top and --share"),
         (["book"], "Missing argument 'FILE'"),
-        (["evaluate"], "name stories with labels"),
+        (["evaluate"], "Missing argument 'DATA...'"),
         (["evaluate", "stories", "--model", "a,b"], "'a,b' names several runs"),
         (["evaluate", "stories", "--model", "=a"], "'=a' is not ENCODER, NAME=ENCODER or"),
         (["evaluate", "stories", "--results", "a"], "'a' is not NAME=FILE"),
