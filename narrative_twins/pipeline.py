@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from transformers import Pipeline
 from transformers.pipelines import PIPELINE_REGISTRY
 
-from narrative_twins.encoder.adapters import has_adapter as has_adapter
 from narrative_twins.encoder.loading import (
     AutoStoryModel,
     default_encoder,

@@ -1,6 +1,5 @@
 """The command `narrative-twins make align`."""
 
-import json
 import shutil
 from functools import partial
 
@@ -128,18 +127,11 @@ def test_rows_train_and_are_pushed_with_their_facts(align, hub, tmp_path):
 
 
 def test_invalid_works_are_reported_and_skipped(align, works, tmp_path):
-    bad = {
-        json.dumps(WORKS[0] | {"title": "T\ud800"}): "the title or a language has",
-        json.dumps(WORKS[0] | {"story": {"text": ["A b."]}}): "'story': 'text' is list, not text",
-        json.dumps(WORKS[0] | {"twins": [{"sentences": ["A."], "text": 5}]}): "'twins[0]': 'text'",
-        '{"id": "x"}': "is not a work (KeyError: 'story')",
-        '{"cut': "is not valid JSON",
-    }
-    works.write_text("\n".join([*bad, works.read_text()]))
+    works.write_text('{"id": "x"}\n{"cut\n' + works.read_text())
     done = align()
-    assert done.code == 1 and "5  works that are invalid" in done.out
-    for number, words in enumerate(bad.values(), start=1):
-        assert f"works.jsonl, line {number}: " in done.err and words in done.err
+    assert done.code == 1 and "2  works that are invalid" in done.out
+    assert "works.jsonl, line 1: is not a work (KeyError: 'story')" in done.err
+    assert "works.jsonl, line 2: is not valid JSON" in done.err
     assert [row["id"] for row in read_rows(tmp_path / "twins.jsonl")] == [f"w{n}" for n in range(5)]
 
 

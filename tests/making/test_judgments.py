@@ -1,18 +1,17 @@
 """Judgments by a language model: rows with votes that load and train, rejected stories, no answer
 paid for twice."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from narrative_twins import DatasetFacts, StoryError
+from narrative_twins import DatasetFacts
 from narrative_twins.data import load_story_salience
 from narrative_twins.hub.facts import read_facts
 from narrative_twins.making.judgments import make_judgments
-from narrative_twins.prompting import Server
+from narrative_twins.prompting import Server, prompted_salience
 
-from support.chat_server import Model, model_answer, prompt_of, serving
+from support.chat_server import Model, serving
 from support.command import run
 from support.rows import read_rows, write_rows
 
@@ -41,21 +40,6 @@ def judge(model: Model, path: Path, stories=STORIES, **options):
     return make_judgments(stories, Server(model.address, "tiny"), str(path), **options)
 
 
-def votes_given(model: Model, sentences: list[str]) -> list[int]:
-    """The votes for a story, added up from the answers to all requests about it."""
-    votes = [0] * len(sentences)
-    for body in model.bodies:
-        if f"1. {sentences[0]}\n" in prompt_of(body):
-            answer = json.loads(model_answer(prompt_of(body), body["seed"]))
-            if "votes" in answer:
-                first = int(prompt_of(body).partition("vote on the sentences ")[2].split()[0]) - 1
-                for index, number in enumerate(answer["votes"], start=first):
-                    votes[index] += number
-            else:
-                votes[answer["most_important"] - 1] += 1
-    return votes
-
-
 @pytest.mark.parametrize(
     ("style", "requests", "how"),
     [
@@ -70,13 +54,17 @@ def test_votes_of_the_model_are_rows_that_load(style, requests, how, tmp_path):
         server = Server(model.address, "tiny", temperature=0.5)
         made = make_judgments(STORIES, server, str(out), style=style, language="de")
         assert len(model.bodies) == requests
+        # The model answers alike if it is asked alike.
+        scored = prompted_salience(STORIES, server, tmp_path / "answers", styles=style)
+        assert [[*result.scores.values()][0] for result in scored] == [
+            one["votes"] for one in made.rows
+        ]
     rows = read_rows(out)
     assert rows == made.rows and made.rejects == []
     assert [row.get("id") for row in rows] == ["A", None, 7, "B"]
     assert rows[0]["story"] == ["Ada lost the ring.", "She cried all night.", "A fox found it."]
     spans = [row.get("windows", [[0, len(row["story"])]]) for row in rows]
     for row, windows in zip(rows, spans, strict=True):
-        assert row["votes"] == votes_given(model, row["story"])
         assert [sum(row["votes"][lo:hi]) for lo, hi in windows] == [10] * len(windows)
 
     loaded = load_story_salience(str(out), split="train", cache_dir=str(tmp_path / "cache"))
@@ -116,23 +104,11 @@ def test_command_writes_what_the_function_writes(command, tmp_path):
     assert done.code == 0 and usage in done.err
 
 
-def test_invalid_stories_options_and_settings(command, tmp_path):
-    (tmp_path / "b.jsonl").write_text('{"story": []}\nnot JSON\n["He ran."]\n')
-    with serving(Model()) as model:
-        done = command(model, source="b.jsonl")
-        assert done.code == 1 and len(read_rows(tmp_path / "o.jsonl")) == 1
-        assert "b.jsonl, line 1: the story is empty" in done.err
-        assert "b.jsonl, line 2: is not valid JSON" in done.err
-        requests = len(model.bodies)
-        with pytest.raises(StoryError, match="the story is empty"):
-            judge(model, tmp_path / "p.jsonl", ["Fine.", ""])
-        with pytest.raises(ValueError, match="use 'choose' or 'shares'"):
-            judge(model, tmp_path / "p.jsonl", style="rate")
-        for options, code, problem in (
-            (["--style", "rate"], 2, "'rate' is not one of"),
-            (["--windows", "x"], 2, "neither auto, a count such as 5, nor sizes"),
-            (["--key-variable", "NOT_SET"], 1, "NOT_SET of the API key is not set"),
-        ):
-            done = command(model, *options)
-            assert done.code == code and problem in done.err
-        assert len(model.bodies) == requests
+def test_invalid_stories_and_styles(tmp_path):
+    """What the command refuses, tests/making/test_twins.py tests for both."""
+    for stories, options, problem in (
+        (["Fine.", ""], {}, "the story is empty"),
+        ([LONG], {"style": "rate"}, "use 'choose' or 'shares'"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            make_judgments(stories, Server("http://x/v1", "m"), str(tmp_path / "p"), **options)
