@@ -5,14 +5,14 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
 import click
 from tqdm import tqdm
 
-from narrative_twins.books.reading import count_story_files, is_on_hub, story_suffixes
+from narrative_twins.books.reading import count_story_files, story_suffixes
 from narrative_twins.commands.options import Count, command
 from narrative_twins.commands.shared import (
     FILES,
@@ -28,12 +28,9 @@ from narrative_twins.commands.shared import (
     watch,
 )
 from narrative_twins.salience.options import FAST
-from narrative_twins.stories.reading import document_of, files_of, story_in_column
+from narrative_twins.stories.reading import files_of
 from narrative_twins.stories.story import StoryError
 from narrative_twins.writing import STDIN, for_terminal
-
-_BUILDERS = {".parquet": "parquet", ".csv": "csv"}
-_BUILDERS |= {".json": "json", ".jsonl": "json", ".ndjson": "json"}
 
 
 def _job(text: str) -> tuple[int, int]:
@@ -122,37 +119,10 @@ class _Sources:
 
     def __iter__(self) -> Iterator[tuple[str, Iterator[Any]]]:
         for file in self.files:
-            if self.form.input_format == "auto" and is_on_hub(file):
-                for name, rows in _on_hub(file).items():
-                    yield name, map(self._story, rows)
-            else:
-                yield "standard input" if file == STDIN else for_terminal(file), self._rows(file)
+            yield "standard input" if file == STDIN else for_terminal(file), self._rows(file)
 
     def _rows(self, file: str) -> Iterator[Any]:
         for name, content, problem in self.form.read([file]):
             if problem is not None and name in (for_terminal(file), "standard input"):
                 tell(f"{name}: {problem}")
             yield content if problem is None else StoryError(problem)
-
-    def _story(self, row: Any) -> Any:
-        _, content, problem = document_of("", story_in_column, row, self.form.column)
-        return content if problem is None else StoryError(problem)
-
-
-def _on_hub(name: str) -> Mapping[str, Any]:
-    """The splits of a data set on the Hub, or the rows of files in one, as they are streamed."""
-    from datasets import load_dataset
-
-    from narrative_twins.data.sources import HUB_PATH
-
-    path = HUB_PATH.fullmatch(name)
-    inside = path["inside"] if path else None
-    if not inside:
-        id, revision = (path["id"], path["revision"]) if path else (name, None)
-        splits = load_dataset(id, revision=revision, streaming=True)
-        return {f"{name}, {split}": rows for split, rows in splits.items()}
-    builder = _BUILDERS.get(os.path.splitext(inside)[1].lower())
-    if builder is None:
-        suffixes = ", ".join(_BUILDERS)
-        raise ValueError(f"{name}: name files that end in {suffixes}, or the data set alone")
-    return {name: load_dataset(builder, data_files=name, split="train", streaming=True)}
