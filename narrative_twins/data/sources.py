@@ -138,6 +138,7 @@ def _matching(path: str) -> list[str]:
 
 def _written(rows: Dataset, cache_dir: str | None) -> str:
     """A file with the rows of a data set, in the cache."""
+    # Builders read files. The fingerprint is of the content, so that equal rows are written once.
     folder = Path(cache_dir or config.HF_DATASETS_CACHE) / "narrative_twins_rows"
     file = folder / f"rows-{rows._fingerprint}.parquet"
     if not file.exists():

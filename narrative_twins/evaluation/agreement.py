@@ -62,6 +62,7 @@ def agreement_with_turning_points(
         means = [mean(column) for column in zip(*table, strict=True)]
         for number, value in enumerate(means, start=1):
             metrics[f"{operation}_auc_{number}"] = value
+        # As in the paper each turning point counts alike, however many stories define its AUC.
         metrics[f"{operation}_auc"] = Mean(
             mean(value.value for value in means).value,
             sum(value.counted for value in means),

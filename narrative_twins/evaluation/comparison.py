@@ -76,6 +76,8 @@ def long_table(
     frames = []
     for metric, array in values.items():
         stories, points = array.shape
+        # The partial correlation is one value over all stories, so its story is -1; turning points
+        # are numbered from 1.
         story = np.repeat(np.arange(stories) - (metric == PARTIAL), points)
         point = np.tile(np.arange(points) + (points > 1), stories)
         cells = (data, scorer, operation, run, metric, story, point, array.ravel())
@@ -192,6 +194,7 @@ class Comparison:
     def _median_runs(self) -> dict[tuple[str, ...], str]:
         """By line the run whose main metric is the median; of an even number of runs the lower of
         the two in the middle."""
+        # Means over runs would hide how much stories differ, which intervals and tests need.
         names = {}
         for line, rows in self.runs.groupby(LINE, sort=False):
             main = rows[rows["metric"] == rows["metric"].iloc[0]]

@@ -63,6 +63,7 @@ def encoder_runs(
         scoring: options of `score_stories`, such as `operations`.
     """
     loading = loading or {}
+    # Tables say how many stories are truncated.
     options = ScoringOptions(**{"on_truncation": "ignore", **scoring})
     for encoder in encoders:
         run = "default" if encoder is None else None

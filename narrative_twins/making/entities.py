@@ -165,7 +165,9 @@ def substitute(
     names = RowNames(pipeline.pipe(texts))
     people.faker.seed_instance(seed)
     forms, words = names.forms(texts), re.findall(r"\w+", " ".join(texts).casefold())
+    # Labels such as `Location A` are pairs of words.
     taken = {*words, *map(" ".join, pairwise(words))}
+    # The longest first, so that `Anna Karenina` is not taken for `Anna`.
     search = "|".join(sorted(map(re.escape, forms), key=len, reverse=True)) or "(?!)"
     pattern = re.compile(f"(?<!{_IN_WORD})(?:{search})(?!{_IN_WORD})")
     new: dict[Any, str] = {}

@@ -321,7 +321,10 @@ def long_twin(
         kind = "with a story that is too short" if work.story else "without a story in English"
         return None, Counter(["works read", f"works {kind}"])
     if filters.released:
-        work = _without_brackets(work)
+        cleaned = [
+            one._replace(sentences=[*map(as_released, one.sentences)]) for one in work.candidates
+        ]
+        work = work._replace(story=[*map(as_released, work.story)], candidates=cleaned)
     row, reasons, is_drawn = None, [], False
     # Each version gets a random number of its own, so the order in the input does not matter.
     for version in sorted(
@@ -336,14 +339,6 @@ def long_twin(
                 reasons.append("versions with too few sentences in a window")
     words = "works kept, with a twin" if row else "works without a twin"
     return row, Counter(["works read", words, *reasons])
-
-
-def _without_brackets(work: Work) -> Work:
-    """A work with sentences as the released code cleans them."""
-    versions = [
-        one._replace(sentences=[*map(as_released, one.sentences)]) for one in work.candidates
-    ]
-    return work._replace(story=[*map(as_released, work.story)], candidates=versions)
 
 
 def _aligned(work: Work, twin: Candidate, vectors: Any, filters: Filters) -> Columns | None:

@@ -139,6 +139,7 @@ class Server:
     def request_of(self, question: Question, attempt: int) -> tuple[str, dict[str, Any]]:
         """The body of a request, without the form of the answer, and a digest of everything that
         the answer depends on, except for its maximum length and the server's address."""
+        # A seed of 31 bits, since some servers hold it in a signed integer of 32.
         parts = (self.seed, question.prompt, question.sample, attempt)
         seed = int(digest(parts)[:8], 16) & 0x7FFFFFFF
         body: dict[str, Any] = {
@@ -268,6 +269,7 @@ class Chat:
         """
         requests = [self.server.request_of(question, number) for number in range(self.attempts)]
         problem, text = "", None
+        # A later attempt may have been logged by a run with other checks; its answer is free.
         for key, body in sorted(requests, key=lambda request: self._logged(*request) is None):
             try:
                 # Equal questions in several threads are asked once.
