@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import click
 
 from narrative_twins.books.reading import read_story_files
-from narrative_twins.commands.options import Choices, Count, Names, Number, command
+from narrative_twins.commands.options import Choices, Count, Names, command
 from narrative_twins.commands.shared import (
     FILES,
     INPUT_FORMATS,
@@ -116,8 +116,8 @@ def make_twins(
     *,
     recipe: Annotated[str, Choices("making.twins", "RECIPES")] = "stories",
     columns: Annotated[Sequence[str], Names("making.twins", "COLUMNS")] = _COLUMNS,
-    twin_overlap: Annotated[float, Number(0, 1)] = 0.7,
-    distractor_overlap: Annotated[float, Number(0, 1)] = 0.5,
+    twin_overlap: Annotated[float, click.FloatRange(0, 1)] = 0.7,
+    distractor_overlap: Annotated[float, click.FloatRange(0, 1)] = 0.5,
 ) -> int:
     """Have a language model write narrative twins and distractors of stories, as rows to train on.
 
@@ -190,7 +190,7 @@ def make_align(
     pooling: Literal["checkpoint", "pooler"] = "checkpoint",
     device: str | None = None,
     min_sentences: Count = 20,
-    max_difference: Annotated[float, Number(min=0)] = 13.7,
+    max_difference: Annotated[float, click.FloatRange(min=0)] = 13.7,
     min_window: Count = 3,
     max_similarity: Annotated[dict[str, float], parse_similarities] | None = None,
     language: str = "en",

@@ -21,7 +21,6 @@ of an argument that is a dataclass are options as well, under its `heading`.
 from __future__ import annotations
 
 import inspect
-import math
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -81,16 +80,6 @@ class Parsed(click.ParamType[Any]):
             return self.parse(value) if isinstance(value, str) else value
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-class Number(click.FloatRange):
-    """A number in a range, but not NaN, which no comparison finds to be outside of it."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The number."""
-        if math.isnan(number := super().convert(value, param, ctx)):
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return number
 
 
 Count: TypeAlias = Annotated[int, click.IntRange(min=1)]

@@ -15,7 +15,7 @@ import click
 from tqdm import tqdm
 
 from narrative_twins.books.reading import BOOK_FORMATS, read_story_files
-from narrative_twins.commands.options import Choices, Count, Group, Names, Number, Option, Parsed
+from narrative_twins.commands.options import Choices, Count, Group, Names, Option, Parsed
 from narrative_twins.extras import user_module
 from narrative_twins.prompting.chat import ATTEMPTS, Server
 from narrative_twins.salience.operations import OPERATIONS
@@ -141,7 +141,7 @@ class RequestOptions:
 
     heading: ClassVar = "Requests to the language model"
     key_variable: str | None = None
-    temperature: Annotated[float, Number(min=0)] = Server.temperature
+    temperature: Annotated[float, click.FloatRange(min=0)] = Server.temperature
     seed: Annotated[int, click.IntRange(min=0)] = Server.seed
     concurrency: Count = Server.concurrency
     request: Annotated[dict[str, Any], _json_object] | None = None

@@ -125,9 +125,7 @@ def check_integers(values: Any, column: str, where: str, first: int, last: int) 
     """A list of integers from `first` to `last`, also written as strings of digits."""
     numbers = []
     for value in check_list(values, column, where, "whole numbers"):
-        # Python refuses to convert thousands of digits.
-        is_text = isinstance(value, str) and value.isdecimal() and len(value) < 20
-        number = int(value) if is_text else value
+        number = int(value) if isinstance(value, str) and value.isdecimal() else value
         if type(number) is not int or not first <= number <= last:
             needed = f"whole numbers from {first} to {last} are needed"
             raise RowError(where, f"'{column}' has {shown_value(value)}; {needed}")

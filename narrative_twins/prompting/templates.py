@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 Form: TypeAlias = "type[BaseModel]"
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
-_MAX_FAILURES = 1_000
-"""Give up after this number of `{` that do not begin a JSON object."""
 _SHOWN = 300
 """Characters of the problem of an answer that are shown."""
 
@@ -122,12 +121,9 @@ def read_answer(form: Form, text: str) -> dict[str, Any]:
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     """The outermost JSON objects in a text."""
     decoder, start = json.JSONDecoder(), text.find("{")
-    failures = 0
-    while start >= 0 and failures < _MAX_FAILURES:
+    while start >= 0:
         stop = start + 1
-        try:
+        with suppress(ValueError, RecursionError):
             value, stop = decoder.raw_decode(text, start)
             yield value
-        except (ValueError, RecursionError):
-            failures += 1
         start = text.find("{", stop)

@@ -213,7 +213,7 @@ def test_errors_before_requests(make, tmp_path):
             (["--columns", "twins"], 2, "'twins' is not one of 'twin', 'negative'"),
             (["--request", "[1]"], 2, "not a JSON object"),
             (["--out", "-"], 2, "name a file that ends in .jsonl"),
-            (["--twin-overlap", "nan"], 2, "'nan' is not a number"),
+            (["--twin-overlap", "2"], 2, "2.0 is not in the range 0<=x<=1"),
             (["--key-variable", "NOT_SET"], 1, "NOT_SET of the API key is not set"),
             (["--prompts", "nowhere"], 1, "nowhere has the prompts []"),
             (["--out", "nowhere/o.jsonl"], 1, "the folder of nowhere/o.jsonl does not exist"),
