@@ -56,7 +56,7 @@ def registries():
 def test_what_is_registered_is_evaluated_and_scored(labels, bert_folder):
     register_operation(Brevity)
     register_baseline(Vowels)
-    METRICS["hit"] = Metric("hit", "Hit", lambda a, b: float(np.argmax(a) == np.argmax(b)), 0.25)
+    METRICS["hit"] = Metric("Hit", lambda a, b: float(np.argmax(a) == np.argmax(b)))
     table = run("evaluate", labels, "--model", f"tiny={bert_folder}").out
     assert all(words in table for words in ("tiny brevity", "vowels", " Hit "))
     line = evaluate({}, labels, baselines="vowels").line("labels", "vowels")

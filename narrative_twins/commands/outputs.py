@@ -24,12 +24,6 @@ JSON_LINES = "jsonl"
 _FORMATS = Choices(lambda: FORMATS)
 
 
-def formats_of_books() -> list[str]:
-    """The formats of books: also JSON Lines, which are written chapter by chapter, and so
-    resumed."""
-    return [*book_formats(), JSON_LINES]
-
-
 @dataclass
 class ResultOutput:
     """Where results are written, and how.
@@ -55,7 +49,9 @@ class ResultOutput:
     def check(self, files: Sequence[str], resume: bool = False, is_book: bool = False) -> None:
         """Raise a `UsageError` if the options contradict each other or the input, and an `OSError`
         if the file can't be written."""
-        form, books = FORMATS[self.format or "text"], formats_of_books()
+        form = FORMATS[self.format or "text"]
+        # JSON Lines of a book are written chapter by chapter, and so resumed.
+        books = [*book_formats(), JSON_LINES]
         is_page = form.binary or form.media_type == "text/html"
         problem = ""
         if is_book and self.format not in books:

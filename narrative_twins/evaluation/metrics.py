@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -143,26 +142,15 @@ def _paired(
     return x, y
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A metric of agreement within a story.
+class Metric(NamedTuple):
+    """A metric of agreement within a story: its label in tables and cards, and the function that
+    computes it from the scores and labels of the sentences; nan if it is undefined."""
 
-    Attributes:
-        key: name in results.
-        label: name in tables and cards.
-        function: computes the metric from the scores and labels of the sentences; nan if it is
-            undefined.
-    """
-
-    key: str
     label: str
     function: Callable[[ArrayLike, ArrayLike], float]
 
 
-METRICS = {
-    metric.key: metric
-    for metric in (Metric("spearman", "Spearman", spearman), Metric("auc", "AUC", auc))
-}
+METRICS = {"spearman": Metric("Spearman", spearman), "auc": Metric("AUC", auc)}
 """Registry of the metrics that operations are evaluated with, by key."""
 
 
