@@ -4,10 +4,7 @@ import csv
 import io
 import itertools
 import json
-import os
 import re
-import signal
-import threading
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +17,6 @@ from narrative_twins.salience import progress
 from narrative_twins.writing import JsonlLog
 
 from support.command import run
-from support.processes import wait_until
 from support.scoring import assert_same_result
 
 OMAR = (
@@ -279,19 +275,3 @@ def test_the_output_of_another_run_is_left_alone(score, story, tmp_path):
     with JsonlLog(tmp_path / "other.jsonl.part"):
         done = score(story, "-o", tmp_path / "other.jsonl")
         assert done.code == 1 and "is being written by another run" in done.err
-
-
-def test_ctrl_c_leaves_no_incomplete_line(score, tmp_path):
-    source = numbered(tmp_path / "in.jsonl", range(20_000))
-    out, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
-
-    def interrupt():
-        wait_until(lambda: part.exists() and part.read_text().count("\n") > 20)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=interrupt, daemon=True).start()
-    done = score(source, "-o", out, "--batch-size", 1)
-    assert done.code == 130 and "interrupted" in done.err and "Traceback" not in done.err
-    settings, *rows = map(json.loads, part.open())
-    assert list(settings) == ["settings"] and all(len(row["sentences"]) == 2 for row in rows)
-    assert "continue with --resume" in done.err and not out.exists()
