@@ -26,9 +26,8 @@ from narrative_twins.commands.shared import (
 from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.show.formats import result_data
-from narrative_twins.stories.reading import story_digest
 from narrative_twins.stories.story import Story, StoryError
-from narrative_twins.writing import STDIN, JsonlLog, ResumeError
+from narrative_twins.writing import STDIN, JsonlLog, ResumeError, digest
 
 if TYPE_CHECKING:
     from narrative_twins.encoder.story_encoder import StoryEncoder
@@ -83,7 +82,7 @@ def _digests(log: JsonlLog) -> Iterator[str]:
     """The digests of the stories in a log, in order. Raises `ResumeError` for another row."""
     for number, row in enumerate(log.rows):
         try:
-            yield story_digest(row.get("id"), row["sentences"], row["windows"])
+            yield digest([row.get("id"), row["sentences"], row["windows"]])
         except (KeyError, TypeError):
             raise log.error(number, "is not a result of this command") from None
 
@@ -99,8 +98,7 @@ class StoryInput:
         scoring: the options of scoring, of which `windows` and `splitter` are used here.
 
     Attributes:
-        done: digests of the stories that an interrupted run has scored, in the order of the input;
-            see `story_digest`.
+        done: digests of the stories that an interrupted run has scored, in the order of the input.
         problems: how many stories could not be scored so far.
     """
 
@@ -131,8 +129,7 @@ class StoryInput:
                 text = content.get("text") if isinstance(content, dict) else content
                 for note in text.notes if isinstance(text, Book) else ():
                     tell(f"{name}: {note}")
-                digest = story_digest(story.id, story.sentences, story.windows)
-                if self.done and self.done[0] == digest:
+                if self.done and self.done[0] == digest([story.id, story.sentences, story.windows]):
                     self.done.popleft()
                     continue
             self._positions[yielded] = name, number, bool(self.done)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import hashlib
 import json
 import os
 import re
@@ -347,15 +346,6 @@ def story_in_column(row: Any, column: str | None) -> Any:
     if (story := row[column]) is None:
         raise ValueError(f"the row has nothing in the column {column!r}")
     return {"id": row.get("id"), "text" if isinstance(story, str) else "sentences": story}
-
-
-def story_digest(
-    name: str | int | None, sentences: Sequence[str], windows: Iterable[Sequence[int]]
-) -> str:
-    """A digest of a story, its id and windows, by which a resumed run recognizes the stories it has
-    scored."""
-    content = json.dumps([name, list(sentences), [list(window) for window in windows]])
-    return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
 def document_of(name: str, read: Callable[..., Any], *args: Any) -> Document:
