@@ -46,16 +46,15 @@ def read_templates(names: Sequence[str], folder: str | Path | None = None) -> di
         )
     templates = {}
     for name in names:
-        templates[name] = package.joinpath(f"{name}.txt").read_text("utf-8")
-        needed = set(_PLACEHOLDER.findall(templates[name])) - {"count"}
-        if path := paths.get(name):
-            templates[name] = path.read_text("utf-8-sig")
-        names_in = set(_PLACEHOLDER.findall(templates[name]))
-        if not needed <= names_in <= needed | {"count"}:
+        default = package.joinpath(f"{name}.txt").read_text("utf-8")
+        text = paths[name].read_text("utf-8-sig") if name in paths else default
+        needed, used = (set(_PLACEHOLDER.findall(one)) - {"count"} for one in (default, text))
+        if used != needed:
             raise ValueError(
-                f"{path} has the placeholders {sorted(names_in)}; it needs {sorted(needed)}, and"
+                f"{paths[name]} has the placeholders {sorted(used)}; it needs {sorted(needed)}, and"
                 " may have ['count'], each in double braces"
             )
+        templates[name] = text
     return templates
 
 
