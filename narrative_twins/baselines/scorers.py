@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -142,14 +142,8 @@ class EmbeddingBaseline(Baseline):
 
 BASELINES: Registry[Baseline] = Registry(Baseline, "a baseline")
 """The registered baselines by name, in display order."""
-Registered = TypeVar("Registered", bound=type[Baseline])
-
-
-def register_baseline(baseline: Registered) -> Registered:
-    """Class decorator that registers a baseline under its `name`. A class defined again, as in a
-    notebook, replaces itself; a different class with the same name raises a `ValueError`."""
-    BASELINES.add(baseline)
-    return baseline
+register_baseline = BASELINES.add
+"""Class decorator that registers a baseline, see `Registry.add`."""
 
 
 def baseline_scores(

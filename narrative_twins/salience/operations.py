@@ -29,6 +29,7 @@ EXACTLY = "score exactly (approximate=None, in commands --exact)"
 
 
 Item = TypeVar("Item")
+Registered = TypeVar("Registered", bound=type)
 
 
 class Registry(dict[str, Item], Generic[Item]):
@@ -44,10 +45,10 @@ class Registry(dict[str, Item], Generic[Item]):
         self.kind = kind
         self.noun = kind.split(" ", 1)[1]
 
-    def add(self, subclass: type[Item]) -> None:
-        """Register an instance of a class, made without arguments, under its `name`. A class
-        defined again, as in a notebook, replaces itself; a different class with the same name
-        raises a `ValueError`."""
+    def add(self, subclass: Registered) -> Registered:
+        """Class decorator that registers an instance of a class, made without arguments, under its
+        `name`. A class defined again, as in a notebook, replaces itself; a different class with the
+        same name raises a `ValueError`."""
         item: Any = subclass()
         earlier = self.get(item.name)
         if earlier is not None and type(earlier).__qualname__ != subclass.__qualname__:
@@ -55,6 +56,7 @@ class Registry(dict[str, Item], Generic[Item]):
                 f"{self.noun} {item.name!r} exists already ({type(earlier).__qualname__})"
             )
         self[item.name] = item
+        return subclass
 
     def resolve(self, items: str | Item | Iterable[str | Item] | None = None) -> list[Item]:
         """The instances for one or several items: a name is looked up, an instance is returned. For
@@ -201,14 +203,8 @@ class Operation(ABC):
 
 OPERATIONS: Registry[Operation] = Registry(Operation, "an operation")
 """The registered operations by name, in display order."""
-Registered = TypeVar("Registered", bound=type[Operation])
-
-
-def register_operation(operation: Registered) -> Registered:
-    """Class decorator that registers an operation under its `name`. A class defined again, as in a
-    notebook, replaces itself; a different class with the same name raises a `ValueError`."""
-    OPERATIONS.add(operation)
-    return operation
+register_operation = OPERATIONS.add
+"""Class decorator that registers an operation, see `Registry.add`."""
 
 
 def resolve_operations(
