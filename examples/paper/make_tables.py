@@ -33,7 +33,7 @@ from workspace import Workspace, split_of
 
 from narrative_twins.data.rows import Cleaning
 from narrative_twins.evaluation.labelled import load_labelled
-from narrative_twins.plots.style import check_matplotlib
+from narrative_twins.extras import check_extra
 
 
 def main() -> None:
@@ -115,7 +115,7 @@ def main() -> None:
 
 def make(arguments: argparse.Namespace) -> None:
     """Make all tables and figures; see `--help`."""
-    check_matplotlib()
+    check_extra("plot")
     plan, runs = read_plan(arguments.plan), arguments.runs
     for figure, *stories in arguments.show:
         plan = with_stories(plan, figure, stories)

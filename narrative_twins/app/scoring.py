@@ -146,6 +146,7 @@ class Scoring:
 
     def cancel(self, session: str) -> None:
         """Stop what is scored for a session, if anything is, after a forward pass."""
+        # Of clients that wait for their turn gradio takes the event out of the queue.
         if self._session == session:
             self._session = ""
 

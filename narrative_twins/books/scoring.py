@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,12 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import check_pooling, loaded_encoder, score_stories
 from narrative_twins.salience.operations import EXACTLY, Operation, resolve_operations
 from narrative_twins.salience.options import FAST, ScoringOptions
-from narrative_twins.salience.plans import check_finite, one_pass_scores, pooled_sums
+from narrative_twins.salience.plans import (
+    check_finite,
+    one_pass_scores,
+    one_pass_share,
+    pooled_sums,
+)
 from narrative_twins.salience.progress import Progress
 from narrative_twins.stories.story import Story, StoryError
 
@@ -175,7 +181,8 @@ class BookScorer:
             ]
             story = Story.parse({"sentences": table.sentences.texts[lo:hi], "windows": windows})
             if self.options.get("approximate") is None:
-                bar.compare(self.encoder, self.operations["sentence"], story)
+                operations = self.operations["sentence"]
+                bar.one_pass_share = partial(one_pass_share, self.encoder, operations, story)
             options: Any = self.options | {
                 "operations": self.operations["sentence"],
                 "on_truncation": "ignore",

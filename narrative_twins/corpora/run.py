@@ -6,12 +6,12 @@ from __future__ import annotations
 import io
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow
 import pyarrow.compute
@@ -27,16 +27,13 @@ pass."""
 SETTINGS = "_run.json"
 """The file of the settings. Readers of Parquet leave out names that begin like this."""
 
+PLACE = pyarrow.schema(
+    [("source", pyarrow.string()), ("row", pyarrow.int64()), ("id", pyarrow.string())]
+)
+"""The columns that say which story of the input a row is."""
+
 Job: TypeAlias = tuple[int, int]
 """The number of a job, from 1, and how many there are."""
-
-
-class CorpusRow(NamedTuple):
-    """A row of a source: the name of the source, the number of the row in it, and its story."""
-
-    source: str
-    number: int
-    story: Any
 
 
 @dataclass
@@ -55,14 +52,6 @@ class CorpusRun:
     truncated: int = 0
     shards: int = 0
     added: int = 0
-
-    def count(self, shard: pyarrow.Table, is_new: bool) -> None:
-        """Add a shard."""
-        self.shards += 1
-        self.rows += shard.num_rows
-        self.errors += shard.num_rows - shard["error"].null_count
-        self.truncated += pyarrow.compute.sum(shard["truncated"]).as_py() or 0
-        self.added += shard.num_rows * is_new
 
 
 def score_corpus(
@@ -105,32 +94,41 @@ def score_corpus(
     folder, run = Path(folder), CorpusRun()
     folder.mkdir(exist_ok=True)
     _check_settings(folder, {**scorer.settings, **(settings or {}), "rows of a shard": rows})
-    if processes > 1:
-        scorer.unload()
-    unscored: deque[tuple[Path, list[CorpusRow]]] = deque()  # whose scores are awaited, in order
+    unscored: deque[tuple[Path, pyarrow.Table]] = deque()  # whose scores are awaited, in order
 
-    def complete(shard: pyarrow.Table, is_new: bool) -> None:
-        run.count(shard, is_new)
+    def complete(shard: pyarrow.Table, added: int) -> None:
+        run.shards += 1
+        run.rows += len(shard)
+        run.errors += len(shard) - shard["error"].null_count
+        run.truncated += pyarrow.compute.sum(shard["truncated"]).as_py() or 0
+        run.added += added
         if on_progress is not None:
-            on_progress(shard.num_rows)
+            on_progress(len(shard))
 
-    def stories() -> Iterator[list[Any]]:
-        for path, block in _blocks(sources, folder, rows, job):
-            shard = _read(path, block)
-            if shard is not None:
-                complete(shard, is_new=False)
-                continue
-            unscored.append((path, block))
-            yield [row.story for row in block]
+    def tasks() -> Iterator[Sequence[Any]]:
+        for number, (places, stories) in enumerate(_blocks(sources, rows)):
+            if number % job[1] == job[0] - 1:
+                path = folder / f"scores-{number:05}.parquet"
+                if (shard := _read(path, places)) is not None:
+                    complete(shard, 0)
+                else:
+                    unscored.append((path, places))
+                    yield stories
 
-    tables = (
-        in_processes(scorer.start, stories(), processes)
-        if processes > 1
-        else (scorer.table(block) for block in stories())
-    )
+    tables: Generator[pyarrow.Table, None, None] = (scorer.table(task) for task in tasks())
+    if processes > 1:
+        scorer.unload()  # each process loads its own
+        tables = in_processes(scorer.start, tasks(), processes)
     with closing(tables):
         for scores in tables:
-            complete(_write(*unscored.popleft(), scores), is_new=True)
+            path, shard = unscored.popleft()
+            for name in scores.column_names:
+                shard = shard.append_column(name, scores[name])
+            data = io.BytesIO()
+            pyarrow.parquet.write_table(shard, data, compression="zstd")
+            with atomic_write(path) as file:
+                file.write(data.getvalue())
+            complete(shard, len(shard))
     return run
 
 
@@ -141,61 +139,39 @@ def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
         if changed := difference(json.loads(path.read_text(encoding="utf-8")), now):
             raise ResumeError(f"{folder} was started with {changed}; choose another folder")
         return
-    if any(folder.glob("scores-*")):
-        raise FileExistsError(f"{folder} has scores, but no {SETTINGS}; choose another folder")
     with atomic_write(path) as file:
         file.write(json.dumps(now, indent=1) + "\n")
 
 
 def _blocks(
-    sources: Iterable[tuple[str, Iterable[Any]]], folder: Path, rows: int, job: Job
-) -> Iterator[tuple[Path, list[CorpusRow]]]:
-    """The blocks of a job, each with the path of its shard."""
+    sources: Iterable[tuple[str, Iterable[Any]]], rows: int
+) -> Iterator[tuple[pyarrow.Table, Sequence[Any]]]:
+    """Blocks of stories, each with their columns `PLACE`."""
     every = (
-        CorpusRow(source, number, story)
+        (source, number, story)
         for source, stories in sources
         for number, story in enumerate(stories)
     )
-    for number, block in enumerate(iter(lambda: list(islice(every, rows)), [])):
-        if number % job[1] == job[0] - 1:
-            yield folder / f"scores-{number:05}.parquet", block
+    for block in iter(lambda: list(islice(every, rows)), []):
+        names, numbers, stories = zip(*block, strict=True)
+        yield pyarrow.table([names, numbers, list(map(_id, stories))], PLACE), stories
 
 
-def _read(path: Path, block: list[CorpusRow]) -> pyarrow.Table | None:
+def _read(path: Path, places: pyarrow.Table) -> pyarrow.Table | None:
     """The shard of a block, as far as it is counted; None if it is missing, torn by a crash of the
     machine, or was the end of an input that has grown. Raises a `ResumeError` if it has other
     rows."""
-    if not path.exists():
-        return None
     try:
-        shard = pyarrow.parquet.read_table(
-            path, columns=["source", "row", "id", "error", "truncated"], partitioning=None
-        )
+        columns = [*PLACE.names, "error", "truncated"]
+        shard = pyarrow.parquet.read_table(path, columns=columns, partitioning=None)
     except (pyarrow.ArrowException, OSError):
         return None
-    rows = list(zip(*(shard[name].to_pylist() for name in ("source", "row", "id")), strict=True))
-    now = [(row.source, row.number, _id(row.story)) for row in block]
-    if rows != now[: len(rows)]:
+    if not shard.select(PLACE.names).equals(places.slice(0, len(shard))):
         raise ResumeError(
             f"{path} has other rows than the input; name the files as before, or choose another"
             " folder"
         )
-    return shard if len(rows) == len(now) else None
-
-
-def _write(path: Path, block: list[CorpusRow], scores: pyarrow.Table) -> pyarrow.Table:
-    """Write a shard and return it. Raises `OSError` with its name."""
-    columns: dict[str, Any] = {
-        "source": pyarrow.array([row.source for row in block], pyarrow.string()),
-        "row": pyarrow.array([row.number for row in block], pyarrow.int64()),
-        "id": pyarrow.array([_id(row.story) for row in block], pyarrow.string()),
-    }
-    shard = pyarrow.table(columns | dict(zip(scores.column_names, scores.columns, strict=True)))
-    buffer = io.BytesIO()
-    pyarrow.parquet.write_table(shard, buffer, compression="zstd")
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
-    return shard
+    return shard if len(shard) == len(places) else None
 
 
 def _id(story: Any) -> str | None:

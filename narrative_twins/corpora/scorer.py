@@ -131,7 +131,7 @@ class StoryScorer:
         """Score a batch, see the class. Raises a ValueError if it has no column of the stories, or
         is a single row."""
         is_table = isinstance(batch, pyarrow.Table)
-        # A table of polars iterates over its columns.
+        # A table of polars iterates over its columns, and is no mapping.
         is_polars = hasattr(batch, "get_columns")
         columns = batch.to_pydict() if is_table else batch.to_dict() if is_polars else dict(batch)
         if self.column is not None and self.column not in columns:

@@ -11,9 +11,10 @@ import logging
 import math
 import os
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import torch
@@ -56,7 +57,6 @@ _BUFFERS = ("position_ids", "token_type_ids", "inv_freq", "attn.bias", "masked_b
 """Ends of the names of buffers, which checkpoints of earlier releases contain."""
 _SIZES = ("hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
 _SMALL = 100_000  # a size that no checkpoint needs to have weights for
-_MOST_LAYERS = 1000  # of a model whose layers may share weights
 _USE = f"pooling= to {', '.join(map(repr, POOLINGS[:-1]))} or {POOLINGS[-1]!r}"
 _SAVE = "save the model as safetensors with save_pretrained"
 
@@ -67,16 +67,16 @@ def default_encoder() -> str:
     return str(DEFAULT_ENCODER)
 
 
-def resolve_name(name: str | Path, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The folder or Hub id that a name means, and the options for `from_pretrained` to load it
-    with. A name without an organization, such as `all-MiniLM-L6-v2`, is one of
-    sentence-transformers, as in that library.
+def resolve_name(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The folder or Hub id that a name means (None: the default encoder), and the options for
+    `from_pretrained` to load it with. A name without an organization, such as `all-MiniLM-L6-v2`,
+    is one of sentence-transformers, as in that library.
 
     The Hub is asked once whether it has the encoder, so that without a connection an error comes at
     once, or the copy in the cache is used; libraries try again for minutes. Raises OSError if the
     encoder is neither a folder nor in the cache, and the Hub can't be reached.
     """
-    resolved, options = str(name), dict(options)
+    resolved, options = str(DEFAULT_ENCODER if name is None else name), dict(options)
     if os.path.exists(resolved):
         return resolved, options
     if "/" not in resolved and not resolved.startswith(_OTHER_MODELS):
@@ -182,7 +182,7 @@ def load_tokenizer(name: str | Path, **options: Any) -> Any:
     with loading_errors(name, "the tokenizer of encoder"):
         adapter = adapter_at(name, **hub)
         if adapter is not None and not find_file(name, "tokenizer_config.json", hub):
-            name, options = adapter.base, _without_hub(options) | adapter.base_hub
+            name, options = adapter[0], _without_hub(options) | adapter[1]
         return AutoTokenizer.from_pretrained(name, **{"trust_remote_code": False, **options})
 
 
@@ -201,9 +201,9 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
     Raises:
         OSError: the model can't be loaded, or its weights do not fit it.
     """
-    adapter = adapter_at(name, **options)
-    if adapter is not None:
-        model = load_model(kind, adapter.base, **_without_hub(options) | adapter.base_hub)
+    if (adapter := adapter_at(name, **options)) is not None:
+        base, base_hub = adapter
+        model = load_model(kind, base, **_without_hub(options) | base_hub)
         _merge_adapter(model, name, hub_options(options))
         return model
     # Without an attention of the user's, not one that `config.json` names: it could be a kernel of
@@ -233,22 +233,11 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
     return model
 
 
-class Adapter(NamedTuple):
-    """A PEFT adapter in a folder or on the Hub.
-
-    Attributes:
-        base: folder or Hub id of the model it changes.
-        base_hub: where the files of the base are found, see `hub_options`.
-    """
-
-    base: str
-    base_hub: dict[str, Any]
-
-
-def adapter_at(name: str | Path, **options: Any) -> Adapter | None:
-    """The PEFT adapter in a folder or on the Hub, None if there is none; `options` as for
-    `load_model`. Raises OSError if its configuration is invalid, or if there are weights of a whole
-    model as well."""
+def adapter_at(name: str | Path, **options: Any) -> tuple[str, dict[str, Any]] | None:
+    """The base of the PEFT adapter in a folder or on the Hub, None if there is no adapter: its
+    folder or Hub id, and where its files are (`hub_options`). `options` are as for `load_model`.
+    Raises OSError if the configuration is invalid, or if there are weights of a whole model as
+    well."""
     hub = hub_options(options)
     with loading_errors(name):
         files = ("model.safetensors", "model.safetensors.index.json")
@@ -272,7 +261,7 @@ def adapter_at(name: str | Path, **options: Any) -> Adapter | None:
     base_hub = {key: value for key, value in hub.items() if key != "revision"}
     if config.get("revision"):
         base_hub["revision"] = config["revision"]
-    return Adapter(base, base_hub)
+    return base, base_hub
 
 
 def _merge_adapter(model: Any, name: str | Path, hub: dict[str, Any]) -> None:
@@ -313,10 +302,7 @@ def check_weights(name: str | Path, options: Mapping[str, Any]) -> list[str]:
     index = read_json(name, source, hub)
     if index is None:
         raise ValueError(f"no weights in safetensors, and pickles are not read; {_SAVE}")
-    try:
-        names = dict.fromkeys(index["weight_map"].values())
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{source} is not an index of weights") from error
+    names = dict.fromkeys(index["weight_map"].values())
     for file in names:
         if not re.fullmatch(r"[^/\\]+\.safetensors", str(file)):
             raise ValueError(f"{source} names {file!r}, not safetensors in its folder; {_SAVE}")
@@ -338,8 +324,8 @@ def _check_tensors(files: Iterable[str], config: Any) -> None:
                 is_integer = dtype.startswith(("I", "U", "BOOL")) and not key.endswith(_BUFFERS)
                 if is_integer and len(shape) > 1 and not is_quantized:
                     raise ValueError(f"{key} has integers ({dtype}); save the model in float32")
-    limits = dict.fromkeys(_SIZES, max(numbers, _SMALL))
-    limits["num_hidden_layers"] = max(count, _MOST_LAYERS)
+    # Layers may share their weights, so there can be more of them than weights.
+    limits = dict.fromkeys(_SIZES, max(numbers, _SMALL)) | {"num_hidden_layers": max(count, 1000)}
     for name, limit in limits.items():
         size = getattr(config, name, None)
         if isinstance(size, int) and size > limit:
@@ -427,13 +413,15 @@ def read_checkpoint_settings(
     """The settings of a checkpoint in a folder or on the Hub, or of its base if it is an adapter
     without settings. Raises OSError if a file of them is invalid or missing, except for the pooling
     if the user names one (`pooling`)."""
-    try:
+    with loading_errors(name, "the settings of encoder"):
         modules = read_json(name, "modules.json", hub)
         if modules is None:
-            adapter = adapter_at(name, **hub)
-            if adapter is None:
-                return CheckpointSettings()
-            return read_checkpoint_settings(adapter.base, pooling, **adapter.base_hub)
+            base, base_hub = adapter_at(name, **hub) or (None, {})
+            return (
+                read_checkpoint_settings(base, pooling, **base_hub)
+                if base
+                else CheckpointSettings()
+            )
         folders = {_kind(module["type"]): module["path"] for module in modules}
         if folders.get("Transformer"):
             raise ValueError(f"the transformer is in {folders['Transformer']}; load that folder")
@@ -456,10 +444,6 @@ def read_checkpoint_settings(
             prompts,
             "" if default is None else prompts[default],
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise OSError(
-            f"modules.json of {str(name)!r}, or a file that it names, is invalid ({error})"
-        ) from error
 
 
 def module_settings(model: Any) -> CheckpointSettings:
@@ -529,30 +513,19 @@ def _without_hub(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_file(name: str | Path, file: str, hub: Mapping[str, Any]) -> str | None:
-    """The path of a file of a checkpoint in a folder or on the Hub; None if there is none. Raises
-    ValueError if it is outside of the folder."""
-    path = PurePosixPath(file)
-    if path.is_absolute() or ".." in path.parts or "\\" in file:
-        raise ValueError(f"{file!r} is outside of the folder")
-    found_at: str | None = cached_file(
-        name, file, _raise_exceptions_for_missing_entries=False, **hub
-    )
-    return found_at
+    """The path of a file of a checkpoint in a folder or on the Hub; None if there is none."""
+    path: str | None = cached_file(name, file, _raise_exceptions_for_missing_entries=False, **hub)
+    return path
 
 
 def read_json(name: str | Path, file: str, hub: Mapping[str, Any]) -> Any:
     """The content of a JSON file of a checkpoint, see `find_file`; None if there is none. Raises
     ValueError if it is invalid."""
     path = find_file(name, file, hub)
-    if path is None:
-        return None
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is invalid ({error})") from error
-    if content is None:
-        raise ValueError(f"{file} is invalid (null)")
-    return content
 
 
 @contextmanager
@@ -573,23 +546,19 @@ def loading_errors(name: str | Path, kind: str = "encoder") -> Iterator[None]:
 
 
 def one_line(message: str) -> str:
-    """A message on one line of at most about 500 characters."""
-    text = " ".join(message.split())
-    return text if len(text) <= 500 else f"{text[:500].rsplit(' ', 1)[0]} ..."
+    """A message on one line of at most 500 characters."""
+    return textwrap.shorten(message, 500, placeholder=" ...")
 
 
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
-    """Without any progress bar of transformers, also of downloads, unless the user asks for them by
-    HF_HUB_DISABLE_PROGRESS_BARS=0."""
-    wanted = os.environ.get("HF_HUB_DISABLE_PROGRESS_BARS") == "0"
-    hide = transformers_logging.is_progress_bar_enabled() and not wanted
-    if hide:
-        transformers_logging.disable_progress_bar()
+    """Without any progress bar of transformers, also of downloads."""
+    was_enabled = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
-        if hide:
+        if was_enabled:
             transformers_logging.enable_progress_bar()
 
 

@@ -43,6 +43,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 _LOCK = RLock()
+_NO_MEMORY = "out of memory|can't allocate memory|ALLOC_FAILED"
 _FIX = "use a text encoder, such as a BERT, RoBERTa, ModernBERT, Qwen3 or sentence-transformer"
 POOLED_TOKENS = {"first": slice(1), "lasttoken": slice(-1, None)}
 """The token that is pooled of a window, where it is only one."""
@@ -141,10 +142,7 @@ class ForwardPasses:
             try:
                 yield
             except RuntimeError as error:  # of which torch has another class for each device
-                if (
-                    re.search("out of memory|can't allocate memory|ALLOC_FAILED", str(error))
-                    is None
-                ):
+                if not re.search(_NO_MEMORY, str(error)):
                     raise
                 raise MemoryError(
                     f"a forward pass over up to {self.batch_tokens:,} tokens needs more memory than"
@@ -380,15 +378,9 @@ def packed_attention(
             positions = torch.arange(length, device=query.device)
             distance = positions[:, None] - positions
             mask = (distance.abs() < sliding_window) & ((distance >= 0) | (not causal))
+        is_causal, is_grouped = causal and mask is None, q.shape[1] != k.shape[1]
         output = F.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            attn_mask=mask,
-            dropout_p=dropout,
-            is_causal=causal and mask is None,
-            scale=scaling,
-            enable_gqa=q.shape[1] != k.shape[1],
+            q, k, v, mask, dropout, is_causal, scale=scaling, enable_gqa=is_grouped
         )
         outputs.append(output.transpose(1, 2).flatten(0, 1))
         start = stop

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +21,6 @@ from narrative_twins.encoder.loading import (
     Attention,
     Pooling,
     check_pooling,
-    default_encoder,
     load_story_model,
     load_tokenizer,
     module_settings,
@@ -138,10 +138,7 @@ class StoryEncoder:
             results = list(score_stories(["Nadia ran. It rained."], encoder))
             ```
         """
-        if name is None:
-            name = default_encoder()
-        else:
-            name, options = resolve_name(name, options)
+        name, options = resolve_name(name, options)
         model = load_story_model(name, dtype=dtype, pooling=pooling, **options)
         tokenizer = load_tokenizer(name, **options)
         if device is None:
@@ -176,10 +173,9 @@ class StoryEncoder:
         return cls(transformer, model.tokenizer, **options)
 
     def __repr__(self) -> str:
-        tokens = f"{self.context_tokens} tokens"
         return (
-            f"<StoryEncoder {self.model.name_or_path}: {self.pooling} pooling, {tokens},"
-            f" {str(self.dtype).removeprefix('torch.')}, {self.device}>"
+            f"<StoryEncoder {self.model.name_or_path}: {self.pooling} pooling,"
+            f" {self.context_tokens} tokens, {self.dtype_name}, {self.device}>"
         )
 
     def on_accelerator(self, number: int) -> StoryEncoder:
@@ -188,15 +184,12 @@ class StoryEncoder:
         if self.device.type == "cpu":
             return self
         device = torch.device(self.device.type, number % torch.accelerator.device_count())
-        return StoryEncoder(
-            self.model.to(device),
-            self.tokenizer.tokenizer,
-            pooling=self.pooling,
-            prompt=self.prompt,
-            context_tokens=self.context_tokens,
-            batch_tokens=self.passes.batch_tokens,
-            attention=self.passes.attention,
+        moved, passes = copy(self), self.passes
+        moved.model = self.model.to(device)
+        moved.passes = ForwardPasses(
+            moved.model, self.tokenizer, passes.attention, passes.batch_tokens
         )
+        return moved
 
     @property
     def device(self) -> torch.device:
@@ -328,6 +321,7 @@ class StoryEncoder:
         self, unique: dict[bytes, dict[bytes, int]], progress: Callable[[float], None] | None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """The pooled vectors by index, and the weight of each among the chunks of a variant."""
+        # Longest first: a lack of memory shows at once, and neighbors need little padding.
         texts = sorted(unique.items(), key=lambda item: len(item[0]), reverse=True)
         rows = [np.frombuffer(ids, np.int32) for ids, _ in texts]
         total = sum(map(len, rows))

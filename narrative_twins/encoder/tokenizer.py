@@ -150,11 +150,6 @@ class StoryTokenizer:
                 " tokenizer"
             )
         text = self.prompt + " ".join(texts)
-        if len(text) > PIECE:
-            rows = [self.ids_in_pieces(part, later=i > 0) for i, part in enumerate(texts)]
-            owners_of = np.arange(len(texts), dtype=np.int32)
-            owners = np.repeat(owners_of, [len(row) for row in rows])
-            return self.prompt_ids, np.concatenate(rows), owners
         encoding = self.tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
@@ -306,9 +301,9 @@ def plain_ids(tokenizer: Any) -> list[int]:
 def padded(rows: Sequence[Ids], pad_id: int) -> tuple[NDArray[np.int64], Mask]:
     """The token ids of texts, padded on the right, and which of them are tokens; both of shape
     (texts, tokens)."""
-    ids = np.full((len(rows), max(map(len, rows))), pad_id, np.int64)
+    ids = np.full((len(rows), max(map(len, rows), default=0)), pad_id, np.int64)
     is_token = np.arange(ids.shape[1]) < np.array([len(row) for row in rows])[:, None]
-    ids[is_token] = np.concatenate(rows)
+    ids[is_token] = np.concatenate(rows) if rows else []
     return ids, is_token
 
 
@@ -334,13 +329,7 @@ def check_vocabulary(name: object, tokenizer: Any, model: Any) -> None:
 def model_limit(model: Any, tokenizer: Any, asked: int | None = None) -> int:
     """How many tokens a model reads at once: its number of positions (without those that RoBERTa
     models reserve for padding) or the tokenizer's limit, whichever is smaller; 512 if neither is
-    known; at most as many as are asked for. Raises ValueError if the tokenizer's limit is not a
-    number."""
-    if not isinstance(tokenizer.model_max_length, int | float):
-        raise ValueError(
-            f"model_max_length of the tokenizer is {tokenizer.model_max_length!r:.40}, not a"
-            " number; correct it in tokenizer_config.json"
-        )
+    known; at most as many as are asked for."""
     # A tokenizer without a limit has a huge number here.
     limits = [getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length]
     limits += [table.num_embeddings - first_position(model) for table in _position_tables(model)]
@@ -429,10 +418,8 @@ class TokenizedStory:
         after = ends[-1] - ends[hi]
         start = int(np.searchsorted(ends, ends[lo] - max(spare // 2, spare - after)))
         # After the window: all that is left.
-        stop = (
-            int(np.searchsorted(ends, ends[hi] + spare - (ends[lo] - ends[start]), side="right"))
-            - 1
-        )
+        last = ends[hi] + spare - (ends[lo] - ends[start])
+        stop = int(np.searchsorted(ends, last, side="right")) - 1
         # Tokens that whole sentences could not fill there may hold another sentence before the
         # window.
         start = int(np.searchsorted(ends, ends[lo] - (spare - (ends[stop] - ends[hi]))))
@@ -470,11 +457,9 @@ class TokenizedStory:
         tokens with the special tokens. Raises StoryError if no token belongs to a pooled
         sentence."""
         prompt, ids, owners = self._ids_of(order)
-        mask = (
-            np.ones(len(ids), bool)
-            if pooled is None
-            else (owners >= pooled[0]) & (owners < pooled[1])
-        )
+        mask = np.ones(len(ids), bool)
+        if pooled is not None:
+            mask = (owners >= pooled[0]) & (owners < pooled[1])
         if not mask.any():
             raise StoryError(
                 f"sentences {order} have no tokens in the window {pooled}: there is nothing to pool"

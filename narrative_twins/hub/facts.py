@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import yaml
 
 UNKNOWN = "unknown"
+_TEXT = "tag:yaml.org,2002:str"
 
 Facts = TypeVar("Facts", "EncoderFacts", "DatasetFacts")
 
@@ -117,12 +118,10 @@ def read_facts(kind: type[Facts], path: str | Path) -> Facts:
 class _Blocks(yaml.SafeDumper):
     """Writes texts of several lines as blocks, which are easier to edit."""
 
-    def represent_str(self, text: str) -> yaml.ScalarNode:
-        style = "|" if "\n" in text else None
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style)
 
-
-_Blocks.add_representer(str, _Blocks.represent_str)
+_Blocks.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar(_TEXT, text, "|" if "\n" in text else None)
+)
 
 
 def facts_text(facts: EncoderFacts | DatasetFacts) -> str:

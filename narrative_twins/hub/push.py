@@ -14,7 +14,7 @@ from typing import Any, TypedDict, Unpack
 
 from datasets import Dataset, DatasetDict
 from huggingface_hub import HfApi
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
 from narrative_twins.data.sources import CARD, HUB_ID
 from narrative_twins.encoder.adapters import adapter_kind
@@ -36,12 +36,6 @@ spiece.model tokenizer.model LICENSE LICENSE.txt LICENSE.md
 checkpoints, optimizer states, logs, data or pickled weights, which training leaves next to them."""
 _HTTP_ERROR: Any = HfHubHTTPError.__bases__[0]
 """An error of the HTTP client of huggingface_hub, also of the connection."""
-_FIXES: dict[int | None, str] = {
-    0: "huggingface_hub is offline; unset HF_HUB_OFFLINE",
-    401: "the Hub token is missing or invalid; set one by `hf auth login` or HF_TOKEN",
-    403: "the token has no write access there; create one at huggingface.co/settings/tokens",
-}
-"""The reason for an error of the Hub, and the fix, by the status of its response; 0 without."""
 
 
 class HubError(OSError):
@@ -105,12 +99,11 @@ def write_encoder(
     checked by loading it, and its card. Arguments and errors are as in `push_encoder`."""
     source = Path(encoder) if isinstance(encoder, (str, Path)) else None
     if source is not None:
-        if not source.is_dir():
-            raise FileNotFoundError(f"{encoder} is not the folder of a saved encoder")
         encoder = StoryEncoder.from_pretrained(source, device="cpu")
     elif not isinstance(encoder, StoryEncoder):
         encoder = StoryEncoder.from_sentence_transformer(encoder)
     has_adapter = adapter_kind(encoder.model) is not None
+    # A folder in this layout is copied, not saved again, so that all its settings are kept.
     if source is not None and (source / "modules.json").is_file() and not has_adapter:
         paths = [path for pattern in _ENCODER_FILES for path in source.glob(pattern)]
         write_files(folder, {path.relative_to(source).as_posix(): path for path in paths})
@@ -231,11 +224,10 @@ def _hub_errors(repo_id: str) -> Iterator[None]:
     """Turn errors of the Hub into `HubError` with the fix."""
     try:
         yield
-    except HFValidationError as error:
-        raise ValueError(f"{repo_id!r} is not a Hub id like user/name: {error}") from error
     except (OfflineModeIsEnabled, _HTTP_ERROR) as error:
         status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
-        status = 0 if isinstance(error, OfflineModeIsEnabled) else status
-        fix = _FIXES.get(status, "the connection failed, or the Hub had a problem; run it again")
+        fix = "the connection failed, or the Hub had a problem; run it again"
+        if status in (401, 403):
+            fix = "it needs a token with write access; set one by `hf auth login` or HF_TOKEN"
         reason = one_line(f"{type(error).__name__}: {error}")
         raise HubError(f"{repo_id} can't be pushed: {fix} ({reason})") from error

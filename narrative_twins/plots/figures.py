@@ -31,6 +31,7 @@ MAX_MARKERS = 120  # a line of more sentences has no markers
 # panel; a bold digit.
 _TITLE, _LEFT, _RIGHT, _NAME, _AXIS = 0.3, 0.55, 0.2, 0.24, 0.42
 _DIGIT = 0.069
+_POINTER = {"arrowstyle": "-", "linewidth": 0.5, "color": MUTED, "shrinkA": 0, "shrinkB": 3}
 
 
 def salience_figure(
@@ -137,8 +138,7 @@ def _draw_curve(
     # NaN between two windows interrupts the line.
     numbers = np.insert(np.arange(1.0, n + 1), borders, np.nan)
     axes.plot(numbers, np.insert(scores, borders, np.nan), label="scores", **style)
-    finite = scores[np.isfinite(scores)]
-    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
+    low, high = scores.min(), scores.max()
     space = 0.1 * ((high - low) or 1.0)
     axes.set_xlim(0.5, n + 0.5)
     whole = [tick for tick in axes.get_xticks() if 1 <= tick <= n and tick == int(tick)]
@@ -149,12 +149,11 @@ def _draw_curve(
 
 
 def _number_sentences(
-    axes: Axes, number: int, scores: Sequence[float], indices: Iterable[int], width: float
+    axes: Axes, number: int, scores: Sequence[float], indices: Sequence[int], width: float
 ) -> None:
     """Mark some sentences of a panel `width` inches wide, and write their numbers in a row at its
     top, without overlaps."""
     style = line_style(number) | {"linestyle": "", "markersize": 5.5}
-    indices = [i for i in indices if np.isfinite(scores[i])]
     digit = _DIGIT * len(scores) / width
     size = digit * len(str(len(scores)))
     low, high = axes.get_xlim()
@@ -171,11 +170,5 @@ def _number_sentences(
             va="top",
             weight="bold",
             bbox={"facecolor": "white", "linewidth": 0, "pad": 0.5},
-            arrowprops={
-                "arrowstyle": "-",
-                "linewidth": 0.5,
-                "color": MUTED,
-                "shrinkA": 0,
-                "shrinkB": 3,
-            },
+            arrowprops=_POINTER,
         )

@@ -73,14 +73,10 @@ def shaded_cell(
         parts.append(f"{escape(one_line(sentence))}</span>")
     if (hidden := len(sentences) - MAX_SENTENCES) > 0:
         notes = [f"{hidden:,} more sentence{'s' * (hidden > 1)} not shown.", *notes]
-    return notebook_cell(title, "".join(parts), notes)
-
-
-def notebook_cell(title: str, content: str, notes: Iterable[str]) -> str:
-    """HTML for the output cell of a notebook: a title, HTML that scrolls if it is long, and
-    notes."""
     below = "".join(f"<div><small>{escape(note)}</small></div>" for note in notes)
+    # A long story scrolls within its cell.
+    style = "max-height:32em;overflow:auto;line-height:1.7"
     return (
         f"<div><div><strong><bdi>{escape(title)}</bdi></strong></div>"
-        f'<div style="max-height:32em;overflow:auto;line-height:1.7">{content}</div>{below}</div>'
+        f'<div style="{style}">{"".join(parts)}</div>{below}</div>'
     )

@@ -7,7 +7,6 @@ matplotlib settings. pyplot is not used.
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import os
 import re
@@ -20,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrative_twins.extras import check_extra
 from narrative_twins.writing import atomic_write, check_writable
 
 if TYPE_CHECKING:
@@ -62,13 +62,6 @@ _LOCK = threading.RLock()
 """Held while figures are drawn, since matplotlib's settings are global to the process."""
 
 
-def check_matplotlib() -> None:
-    """Raise `ModuleNotFoundError`, with the command that installs matplotlib, if it is not
-    installed."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ModuleNotFoundError("plots need matplotlib: pip install narrative_twins[plot]")
-
-
 def line_style(number: int) -> dict[str, Any]:
     """Colour, line style and marker of a line, by its number: different for 84 lines, for 12 even
     without colour."""
@@ -83,7 +76,7 @@ def line_style(number: int) -> dict[str, Any]:
 def figure_style() -> Iterator[None]:
     """Within it, figures are drawn and saved in the package's style, with only the fonts of the
     user's settings."""
-    check_matplotlib()
+    check_extra("plot")
     from matplotlib import rcParams, style
 
     with _LOCK, warnings.catch_warnings():
@@ -120,11 +113,11 @@ def check_figure(path: str | os.PathLike[str] | None) -> None:
     """Check, before anything is drawn, that a figure can be made, and saved if there is a path.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not installed.
+        ImportError: matplotlib is not installed.
         ValueError: the suffix of the path is neither `.png` nor `.svg`.
         OSError: no file can be written there.
     """
-    check_matplotlib()
+    check_extra("plot")
     if path is None:
         return
     if Path(path).suffix.lower() not in (".png", ".svg"):
@@ -157,9 +150,6 @@ def one_line(text: str) -> str:
 def shortened(text: str, length: int, both_ends: bool = False) -> str:
     """The text as one line of at most `length` characters, with an ellipsis for what is left out:
     at the end, or in the middle with `both_ends`, for example for names."""
-    read = 4 * length + 40
-    if len(text) > 2 * read:  # a text of megabytes is fast: only its ends are read
-        text = f"{text[:read]} … {text[-read:]}"
     line = one_line(text)
     if len(line) <= length:
         return line

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice
 from operator import length_hint
 from pathlib import Path
@@ -21,7 +22,7 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.tokenizer import TokenizedStory
 from narrative_twins.salience.operations import EXACTLY
 from narrative_twins.salience.options import ScoringOptions
-from narrative_twins.salience.plans import Plan, planner
+from narrative_twins.salience.plans import Plan, one_pass_share, planner
 from narrative_twins.salience.processes import in_processes
 from narrative_twins.salience.progress import Progress
 from narrative_twins.salience.result import StorySalience, truncation
@@ -70,8 +71,7 @@ def score_stories(
     checked = (
         replace(options, **fields) if options and fields else options or ScoringOptions(**fields)
     )
-    if not isinstance(encoder, StoryEncoder):
-        encoder = loaded_encoder(encoder)
+    encoder = loaded_encoder(encoder)
     check_pooling(encoder, checked)
     if not isinstance(stories, list):
         check_stories(stories)
@@ -88,7 +88,7 @@ def score_stories(
         except StoryError as error:
             return error
         if progress is not None and checked.approximate is None:
-            progress.compare(encoder, checked.operations, story)
+            progress.one_pass_share = partial(one_pass_share, encoder, checked.operations, story)
         return StorySalience.unscored(story, checked)
 
     read = map(parsed, stories)

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.tokenizer import Chunk, TokenizedStory, Window
 from narrative_twins.salience.operations import Operation, Similarity, cosine, with_similarity
 from narrative_twins.stories.sentences import Span
-from narrative_twins.stories.story import Order, StoryError
+from narrative_twins.stories.story import Order, Story, StoryError
 
 WINDOW_TOKENS = 100_000_000
 """Maximal tokens of the variants of a window; the plan of a larger window would take more than half
@@ -159,6 +160,7 @@ def exact_plans(
                     plan.variants.append(chunks)
                     planned += sum(len(chunk.ids) for chunk in chunks)
                 indices.append(index_of[order])
+                # Here and not at the end, as the orders of a large window alone fill the memory.
                 if planned > WINDOW_TOKENS:
                     raise StoryError(
                         f"the window of sentences {window.lo} to {window.hi - 1} needs more than"
@@ -199,12 +201,12 @@ def one_pass_plans(
         )
 
 
-def one_pass_share(
-    operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]
-) -> float:
+def one_pass_share(encoder: StoryEncoder, operations: Sequence[Operation], story: Story) -> float:
     """Roughly how much of what exact plans read one pass over a story reads, by the sentences that
-    are read for its first windows."""
-    spans = spans[:_SAMPLE]
+    are read for its first windows; 1 if there is no one-pass form."""
+    if encoder.pooling != "mean" or not any(operation.has_one_pass for operation in operations):
+        return 1.0
+    tokens, spans = encoder.tokenize(story.sentences), story.windows[:_SAMPLE]
     orders = (
         order
         for window in map(tokens.window, spans)

@@ -10,11 +10,6 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.operations import Operation
-from narrative_twins.salience.plans import one_pass_share
-from narrative_twins.stories.story import Story
-
 LONG = 10.0
 """Estimated seconds of exact scoring from which people who wait are advised."""
 _MEASURED = 1.0  # seconds by which its speed is measured
@@ -56,6 +51,9 @@ class Progress:
         unit: what is counted.
         total: how many there are; 0 if that is not known.
         done: how many are done already.
+
+    Attributes:
+        one_pass_share: returns the share of the time that one pass would take; by default all.
     """
 
     def __init__(
@@ -67,8 +65,8 @@ class Progress:
     ) -> None:
         self.done, self._first, self._total = done, done, total
         self._watch = wanted if isinstance(wanted, Watch) else None
+        self.one_pass_share: Callable[[], float] = lambda: 1.0
         self._began: tuple[float, float] | None = None  # the time after the first pass, and `done`
-        self._one_pass_share: Callable[[], float] | None = None
         self._call = wanted if callable(wanted) else lambda done: None
         self._bar: tqdm[Any] = tqdm(
             total=total or None,
@@ -91,16 +89,6 @@ class Progress:
         if self._watch is not None and not self._watch.called and done > self._first:
             self._estimate(self._watch)
 
-    def compare(self, encoder: StoryEncoder, operations: list[Operation], story: Story) -> None:
-        """Compare the time of one pass with the time of exact scoring by this story, if a `Watch`
-        wants an estimate."""
-
-        def share() -> float:
-            return one_pass_share(operations, encoder.tokenize(story.sentences), story.windows)
-
-        if encoder.pooling == "mean" and any(operation.has_one_pass for operation in operations):
-            self._one_pass_share = share
-
     def _estimate(self, watch: Watch) -> None:
         """Estimate how long scoring takes by its speed after the first forward pass, which may be
         slower than others."""
@@ -108,10 +96,10 @@ class Progress:
         self._began = self._began or (now, self.done)
         spent, done = now - self._began[0], self.done - self._began[1]
         total = max(self._total, math.ceil(self.done))
-        if spent < _MEASURED or not done or self.done >= total or self._one_pass_share is None:
+        if spent < _MEASURED or not done or self.done >= total:
             return
         seconds = (total - self._first) * spent / done
-        if seconds > LONG and (share := self._one_pass_share()) < 0.5:
+        if seconds > LONG and (share := self.one_pass_share()) < 0.5:
             watch.called = True
             watch.on_long(seconds, seconds * share)
 

@@ -34,13 +34,8 @@ _HOLD = {"bfloat16": 2, "float16": 3}
 other dtypes at least as many as are shown, `_DECIMALS`."""
 LONG_SENTENCE = 2000
 """Characters of a sentence that is longer than any of a novel's, nearly always."""
-LARGEST = 1e30
-"""The largest saved score, with which shades and figures can be computed."""
 _MARKED = 1 / 5
 """The share of the sentences that is marked, and in an extract by default."""
-_MAX_GAP = 1_000_000
-"""Characters between two sentences of a saved result. The text between sentences is not in the
-data, and its place is filled."""
 _PARAGRAPH = re.compile(r"\n\s*\n|\r\s*\r")
 
 
@@ -74,6 +69,7 @@ class Scored:
         `scores_of`."""
         name = self.primary_operation if operation is None else operation
         scores = self.scores_of(name)
+        # Saved scores may be by an operation of somebody who has not registered it here.
         if name not in OPERATIONS:
             return list(scores)
         compared: list[float] = OPERATIONS[name].compared(np.array(scores), self.windows).tolist()
@@ -244,9 +240,8 @@ class StorySalience(Scored, Mapping[str, Any]):
         for key in ("sentences", "spans", "windows", "scores"):
             if key not in data:
                 raise ValueError(f"this is not a result: it has no {key!r}; score the story first")
-        text = _text_of(data["sentences"], data["spans"])
         try:
-            story = Story.parse({**data, "text": text})
+            story = _story_of(data)
         except StoryError as error:
             raise ValueError(error.problem) from None
         scores = saved_scores(data["scores"], len(story))
@@ -441,7 +436,7 @@ class StorySalience(Scored, Mapping[str, Any]):
             bare: show the panels only, without title, sentences and notes.
 
         Raises:
-            ModuleNotFoundError: matplotlib is not installed.
+            ImportError: matplotlib is not installed.
             ValueError: an operation was not scored, or the suffix of the path is neither `.png` nor
                 `.svg`.
             OSError: the file can't be written.
@@ -490,13 +485,10 @@ def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
         raise ValueError("'scores' does not have a list of numbers for each operation")
     for name, values in scores.items():
         if not isinstance(values, list | tuple) or not all(
-            isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
             for value in values
         ):
-            raise ValueError(
-                f"the scores of {shown_value(name)} are not a list of finite numbers of at most"
-                f" {LARGEST:.0e}"
-            )
+            raise ValueError(f"the scores of {shown_value(name)} are not a list of finite numbers")
         if len(values) != count:
             raise ValueError(f"{len(values)} scores of {shown_value(name)} for {count} unit(s)")
     return {str(name): list(values) for name, values in scores.items()}
@@ -511,15 +503,16 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _text_of(sentences: Any, spans: Any) -> str:
-    """The text with some sentences at some spans, and spaces between them. Raises `ValueError` if
-    the sentences can't be at these spans."""
+def _story_of(data: Mapping[str, Any]) -> Story:
+    """The story with these sentences at these spans, and spaces between them, as the text between
+    sentences is not saved."""
     text = ""
     try:
-        for sentence, (start, stop) in zip(sentences, spans, strict=True):
-            if not 0 <= start - len(text) <= _MAX_GAP or stop != start + len(sentence):
-                raise ValueError(f"{shown_value(sentence)} can't be at {start} to {stop}")
-            text += " " * (start - len(text)) + sentence
+        for sentence, (start, _) in zip(data["sentences"], data["spans"], strict=True):
+            text = text.ljust(start) + sentence
     except (TypeError, ValueError) as error:
         raise ValueError(f"'spans' do not fit 'sentences': {error}") from None
-    return text
+    story = Story.parse({**data, "text": text})
+    if list(map(list, story.spans)) != data["spans"]:
+        raise ValueError("'spans' do not fit 'sentences'")
+    return story

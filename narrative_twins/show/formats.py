@@ -239,6 +239,7 @@ def _register_image(form: str, media_type: str) -> None:
     )
     def image(results: Iterable[StorySalience], layout: Layout) -> Pieces:
         """The curves of one story."""
+        # Two tell one story from several, of which there may be millions.
         first = list(islice(results, 2))
         if len(first) != 1:
             raise ValueError(

@@ -23,7 +23,7 @@ from torch import Tensor
 from narrative_twins.data.rows import check_twins_row, is_nested
 from narrative_twins.encoder.loading import Pooling, check_pooling, module_settings
 from narrative_twins.encoder.passes import pool_windows
-from narrative_twins.encoder.tokenizer import Ids, StoryTokenizer
+from narrative_twins.encoder.tokenizer import Ids, StoryTokenizer, padded
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class TwinsCollator:
         tokens: the tokenizer of the encoder, `StoryEncoder.tokenizer`.
         twins: `"narrative"` or `"dropout"`.
         distractors: whether distractors are encoded.
-        seed, epoch: seeds of the random choices; the trainer updates the epoch.
+        seed: for the random choices, with `epoch`, which the trainer sets.
     """
 
     def __init__(
@@ -78,7 +78,6 @@ class TwinsCollator:
         twins: Twins = "narrative",
         distractors: bool = True,
         seed: int = 0,
-        epoch: int = 0,
     ) -> None:
         if twins not in ("narrative", "dropout"):
             raise ValueError(f"twins={twins!r} is unknown; use 'narrative' or 'dropout'")
@@ -88,7 +87,7 @@ class TwinsCollator:
         self.seed = seed
         # Shared memory, because data loader workers may keep their copy of the collator across
         # epochs.
-        self._epoch = torch.tensor(epoch).share_memory_()  # type: ignore[no-untyped-call]
+        self._epoch = torch.tensor(0).share_memory_()  # type: ignore[no-untyped-call]
 
     valid_label_columns: ClassVar[list[str]] = []
     """Required by the samplers of sentence-transformers."""
@@ -120,6 +119,7 @@ class TwinsCollator:
     def _texts_of(self, row: Mapping[str, Any]) -> tuple[bool, list[tuple[int, WindowedText]]]:
         """Whether the story of a row has several windows, and the side and content of each text of
         the row."""
+        # From text, as the hash of a tuple of texts differs between processes.
         random = Random(f"{self.seed} {row.get(PASS, self.epoch)} {row['story']}")
         story, twin, negative, negative_twin = (
             _windowed_text(row, column, random)
@@ -169,13 +169,10 @@ def warn_once(message: str) -> None:
 def padded_texts(texts: Sequence[tuple[Ids, Ids]], pad: int) -> dict[str, Any]:
     """Texts, each as token ids and the window of each token, as tensors of shape (texts, longest):
     `texts_input_ids`, padded with the id `pad`; `texts_attention_mask`; `texts_window_ids`."""
-    shape = len(texts), max((len(ids) for ids, _ in texts), default=0)
-    names = ("texts_input_ids", "texts_attention_mask", "texts_window_ids")
-    batch = {name: torch.full(shape, fill) for name, fill in zip(names, (pad, 0, -1), strict=True)}
-    for i, (ids, windows) in enumerate(texts):
-        for name, values in zip(names, (ids, np.ones_like(ids), windows), strict=True):
-            batch[name][i, : len(ids)] = torch.as_tensor(values)
-    return batch
+    ids, is_token = padded([ids for ids, _ in texts], pad)
+    windows, _ = padded([windows for _, windows in texts], -1)
+    arrays = {"input_ids": ids, "attention_mask": is_token.astype(int), "window_ids": windows}
+    return {f"texts_{name}": torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def flat_text(content: Sequence[Any]) -> WindowedText:

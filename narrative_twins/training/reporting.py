@@ -42,7 +42,7 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
     """Plot curves over steps: the losses on top, other validation curves below.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not installed.
+        ImportError: matplotlib is not installed.
         ValueError, OSError: the path does not end in `.png` or `.svg`, or can't be written.
     """
     style.check_figure(path)
@@ -81,7 +81,7 @@ class CurvesCallback(TrainerCallback):
             return
         try:
             plot_curves(curves, Path(args.output_dir) / "curves.png")
-        except ModuleNotFoundError as error:
+        except ImportError as error:
             logger.info("curves.png is not written: %s", error)
 
 

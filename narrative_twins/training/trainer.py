@@ -99,13 +99,10 @@ def trainable_encoder(
         OSError: the model can't be loaded, or its weights do not fit it.
         ValueError: the pooling or the prompt is unknown, or the tokenizer belongs to another model.
     """
-    if name is None:
-        name = loading.default_encoder()
-    else:
-        name, options = loading.resolve_name(name, options)
+    name, options = loading.resolve_name(name, options)
     hub = loading.hub_options(options)
     adapter = loading.adapter_at(name, **options)
-    base, base_hub = (name, hub) if adapter is None else (adapter.base, adapter.base_hub)
+    base, base_hub = adapter or (name, hub)
     config = AutoConfig.from_pretrained(base, trust_remote_code=False, **base_hub)
     if not has_dropout(config) and hasattr(config, "attention_dropout"):
         options["attention_dropout"] = dropout

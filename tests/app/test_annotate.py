@@ -1,8 +1,6 @@
 """The page for annotators: which stories they get, and that their answers are saved and are
 labels."""
 
-import signal
-import subprocess
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -10,10 +8,9 @@ import pytest
 
 from narrative_twins import Story, evaluate
 from narrative_twins.commands.cli import main
-from narrative_twins.data import RowError, load_story_salience
+from narrative_twins.data import load_story_salience
 from narrative_twins.writing import JsonlLog, ResumeError
 
-from support.processes import COMMAND, LIMIT, started
 from support.rows import write_rows
 
 pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
@@ -151,53 +148,21 @@ def test_stories_that_can_not_be_annotated(tmp_path):
             collecting(tmp_path / "choices.jsonl", stories).__enter__()
 
 
-def test_files_of_answers_that_do_not_fit(tmp_path):
-    row = {"id": "a", "annotator": "Ada", "story": ["A.", "B."], "choice": 1, "summary": "A."}
-    path = tmp_path / "choices.jsonl"
+def test_the_command(tmp_path, capsys, monkeypatch):
+    """The log has each answer at once; its output can't be its input."""
+    source, path = tmp_path / "stories.jsonl", tmp_path / "choices.jsonl"
+    write_rows(source, [{"id": "boat", "story": TEXTS["boat"]}])
 
-    def load(*rows):
-        write_rows(path, rows)
-        return load_story_salience(str(path), "train", cache_dir=str(tmp_path / "cache"))
+    def serve(build, *arguments, **options):
+        page = build()
+        page.answer("Ada", "boat", "I lost my boat.", 2)
+        assert [row["choice"] for row in rows_of(path)] == [2]
+        events = page.blocks.config["dependencies"]
+        assert {event["api_visibility"] for event in events} == {"private"}
+        raise KeyboardInterrupt
 
-    with pytest.raises(RowError, match="line 2, id 'a': is a second answer .* annotator 'Ada'"):
-        load(row, row | {"choice": 2})
-    with pytest.raises(RowError, match="line 2, id 'a': is another story than .* line 1"):
-        load(row, row | {"annotator": "Ben", "story": ["A."]})
-    with pytest.raises(RowError, match="'choices' has 3; whole numbers from 1 to 2"):
-        load(row | {"choice": 3})
-    (found,) = load(row, {**row, "annotator": "Ben", "choice": 2, "summary": None})
-    assert found["counts"] == [1, 1] and found["summaries"] is None
+    monkeypatch.setattr("narrative_twins.app.server.serve", serve)
+    assert main(["annotate", str(source), "--out", str(path)]) == 0
+    assert capsys.readouterr().err == "narrative-twins: Ada has answered boat; answers: 1\n"
     with pytest.raises(SystemExit):
         main(["annotate", str(path), "--out", str(path)])
-
-
-@pytest.mark.slow
-def test_an_annotator_of_the_command(tmp_path):
-    """The events of a browser, until Ctrl-C; the file is complete at any time."""
-    import httpx
-
-    write_rows(tmp_path / "stories.jsonl", [{"id": "boat", "story": TEXTS["boat"]}])
-    command = [COMMAND, "annotate", "stories.jsonl", "--out", "choices.jsonl", "--port", "0"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with started(*command, cwd=tmp_path, **pipes) as process:
-        address = process.stdout.readline().split()[4]
-        with httpx.Client(base_url=address, trust_env=False, timeout=LIMIT) as http:
-
-            def outcome(number, *values):
-                body = {"fn_index": number, "data": values, "session_hash": "abc"}
-                assert http.post("/gradio_api/queue/join", json=body).status_code == 200
-                with http.stream("GET", "/gradio_api/queue/data?session_hash=abc") as stream:
-                    lines = list(stream.iter_lines())
-                return next(line for line in lines if "process_completed" in line)
-
-            assert http.get("/gradio_api/info").json()["named_endpoints"] == {}
-            assert "Practice 1 of 2" in outcome(0, "Ada")
-            for practice in PRACTICE:
-                shown = outcome(1, None, None, "", practice["choice"])
-            assert "Story 1 of 1" in shown
-            assert "last story" in outcome(1, None, None, "I lost my boat.", 2)
-        assert [row["choice"] for row in rows_of(tmp_path / "choices.jsonl")] == [2]
-        process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=LIMIT)
-    assert (process.returncode, out) == (0, "")
-    assert errors == "narrative-twins: Ada has answered boat; answers: 1\n"

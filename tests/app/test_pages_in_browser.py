@@ -5,6 +5,7 @@ page that scores a story and a book. Skipped without Chromium."""
 import shutil
 import signal
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,21 @@ def browser():
         chromium = play.chromium.launch(executable_path=path, args=arguments)
         yield chromium
         chromium.close()
+
+
+@contextmanager
+def opened(browser, address, **options):
+    """A page. External requests and errors in the console fail the test."""
+    context, requested, problems = browser.new_context(**options), [], []
+    context.on("request", lambda sent: requested.append(sent.url))
+    context.on("console", lambda told: told.type == "error" and problems.append(told.text))
+    page = context.new_page()
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(address)
+    yield page
+    context.close()
+    assert requested and all(url.startswith((address, "data:", "blob:")) for url in requested)
+    assert problems == []
 
 
 def misplaced(page) -> list[str]:
@@ -128,10 +144,10 @@ HOSTILE = "<script>document.title = 'run'</script><img src=x onerror=\"document.
 FOUR = ("deletion", "shifting", "disruption", "summarization")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A page of stories with long, hostile and right-to-left text."""
-    path = tmp_path_factory.mktemp("pages")
+@pytest.mark.slow
+@pytest.mark.parametrize("width", (390, 1280))
+def test_layout_and_contrast(browser, width, tmp_path):
+    """Of stories with long, hostile and right-to-left text."""
     long = ["The old mill burned down and nobody knew. " * 9, "w" * 3000, "He left."] * 12
     hebrew = ["הוא הלך הביתה.", "ירד גשם כל הלילה."]
     results = [
@@ -140,44 +156,12 @@ def folder(tmp_path_factory):
         result_of(hebrew, name="שלום עולם", operations=FOUR, cut_tokens=7),
         result_of([text for text in NASTY if text.isprintable()], name="n" * 3000),
     ]
-    (path / "page.html").write_text("".join(to_html(results)), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def at(browser, folder):
-    """Opens a page, with a width in pixels. External requests, errors and log
-    messages fail the test."""
-    contexts, problems = [], []
-
-    def requested(sent):
-        if not sent.url.startswith(folder.as_uri()):
-            problems.append(sent.url)
-
-    def show(name, width=1440, **options):
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("request", requested)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda message: problems.append(message.text))
-        page.goto((folder / name).as_uri())
-        return page
-
-    yield show
-    for context in contexts:
-        context.close()
-    assert problems == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", (390, 1280))
-def test_layout_and_contrast(at, folder, width):
-    page = at("page.html", width)
-    assert misplaced(page) == []
-    found = contrasts(page)
-    assert len(found) > 5 and found[0][1] >= 4.5, found[0]
-    assert page.title() != "run" and page.locator("script").count() == 0
+    (file := tmp_path / "page.html").write_text("".join(to_html(results)), encoding="utf-8")
+    with opened(browser, file.as_uri(), viewport={"width": width, "height": 900}) as page:
+        assert misplaced(page) == []
+        found = contrasts(page)
+        assert len(found) > 5 and found[0][1] >= 4.5, found[0]
+        assert page.title() != "run" and page.locator("script").count() == 0
 
 
 # The page that scores
@@ -200,44 +184,35 @@ def address(browser):
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_a_story_and_a_book(address, browser, width, scheme, tmp_path):
-    """External requests, errors in the console, texts that overlap and low contrast fail."""
-    size = {"width": width, "height": 900}
-    context = browser.new_context(viewport=size, color_scheme=scheme, accept_downloads=True)
-    page, requested, problems = context.new_page(), [], []
-    context.on("request", lambda sent: requested.append(sent.url))
-    context.on("console", lambda told: told.type == "error" and problems.append(told.text))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.goto(address)
-    page.get_by_label("Story", exact=True).fill(OMAR)
-    page.get_by_role("button", name="Score", exact=True).click()
-    text = page.locator(".shaded")
-    text.wait_for(timeout=WAIT)
-    assert text.text_content() == OMAR and text.locator(".sentence").count() == 5
-    assert "5 sentences, 1 window." in page.locator("#status").text_content()
-    text.locator(".sentence").first.focus()
-    page.keyboard.press("ArrowRight")
-    focused = "element => element === document.activeElement"
-    assert text.locator(".sentence").nth(1).evaluate(focused)
-    page.get_by_label("shifting", exact=True).last.check()
-    page.locator(".shaded[aria-label$=shifting]").wait_for(timeout=WAIT)
-    with page.expect_download() as download:
-        page.get_by_role("link", name="CSV").click()
-    assert Path(download.value.path()).read_bytes().count(b"\n") == 6
-    page.mouse.move(0, 0)
-    page.wait_for_timeout(500)
-    assert misplaced(page) == [] and contrasts(page)[0][1] >= 4.5
-    page.get_by_role("button", name="Try an example").click()
-    page.get_by_text("22 sentences").wait_for(timeout=WAIT)
+    options = {"viewport": {"width": width, "height": 900}, "accept_downloads": True}
+    with opened(browser, address, color_scheme=scheme, **options) as page:
+        page.get_by_label("Story", exact=True).fill(OMAR)
+        page.get_by_role("button", name="Score", exact=True).click()
+        text = page.locator(".shaded")
+        text.wait_for(timeout=WAIT)
+        assert text.text_content() == OMAR and text.locator(".sentence").count() == 5
+        assert "5 sentences, 1 window." in page.locator("#status").text_content()
+        text.locator(".sentence").first.focus()
+        page.keyboard.press("ArrowRight")
+        focused = "element => element === document.activeElement"
+        assert text.locator(".sentence").nth(1).evaluate(focused)
+        page.get_by_label("shifting", exact=True).last.check()
+        page.locator(".shaded[aria-label$=shifting]").wait_for(timeout=WAIT)
+        with page.expect_download() as download:
+            page.get_by_role("link", name="CSV").click()
+        assert Path(download.value.path()).read_bytes().count(b"\n") == 6
+        page.mouse.move(0, 0)
+        page.wait_for_timeout(500)
+        assert misplaced(page) == [] and contrasts(page)[0][1] >= 4.5
+        page.get_by_role("button", name="Try an example").click()
+        page.get_by_text("22 sentences").wait_for(timeout=WAIT)
 
-    page.get_by_role("tab", name="A book").click()
-    book = tmp_path / "tale.epub"
-    book.write_bytes(WRITERS["book3.epub"]("A <b>Tale</b>", BOOK))
-    page.locator("#book input[type=file]").set_input_files(book)
-    page.get_by_text("tale", exact=False).first.wait_for(timeout=WAIT)
-    page.get_by_role("button", name="Score the book").click()
-    page.locator(".contents").wait_for(timeout=WAIT)
-    assert page.locator("#result h2").first.text_content() == "A <b>Tale</b>"
-    assert misplaced(page) == []
-    context.close()
-    assert requested and all(url.startswith((address, "data:", "blob:")) for url in requested)
-    assert problems == []
+        page.get_by_role("tab", name="A book").click()
+        book = tmp_path / "tale.epub"
+        book.write_bytes(WRITERS["book3.epub"]("A <b>Tale</b>", BOOK))
+        page.locator("#book input[type=file]").set_input_files(book)
+        page.get_by_text("tale", exact=False).first.wait_for(timeout=WAIT)
+        page.get_by_role("button", name="Score the book").click()
+        page.locator(".contents").wait_for(timeout=WAIT)
+        assert page.locator("#result h2").first.text_content() == "A <b>Tale</b>"
+        assert misplaced(page) == []

@@ -123,9 +123,6 @@ def test_what_is_refused(tmp_path):
     for options in ({"job": (0, 2)}, {"job": (3, 2)}, {"rows": 0}):
         with pytest.raises(ValueError, match="counted from 1"):
             score_corpus(corpus(1), tmp_path / "new", Lengths(), **options)
-    (tmp_path / "_run.json").unlink()
-    with pytest.raises(FileExistsError, match="has scores, but no _run.json"):
-        score_corpus(corpus(1), tmp_path, Lengths())
     with pytest.raises(OSError, match="no/folder"):
         score_corpus(corpus(1), tmp_path / "no/folder", Lengths())
 

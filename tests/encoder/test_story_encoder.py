@@ -1,7 +1,5 @@
-"""The encoder: same vectors as sentence-transformers, each text encoded once, batches, refused
-models, saving."""
-
-import json
+"""The encoder: each text encoded once, batches, refused models, lowercase. That vectors are those of
+sentence-transformers, also after saving, is in test_decoders.py."""
 
 import numpy as np
 import pytest
@@ -13,7 +11,8 @@ from sentence_transformers import SentenceTransformer
 from narrative_twins import StoryEncoder
 from narrative_twins.encoder.passes import ForwardPasses
 
-from support.models import encoder_of, modules
+from support.hostile_checkpoints import edited
+from support.models import encoder_of
 from support.strategies import stories
 
 TEXTS = [
@@ -29,36 +28,6 @@ SIZE = {
     "num_attention_heads": 2,
     "intermediate_size": 16,
 }
-
-
-def vectors_of(encoder: StoryEncoder, texts: list[str]) -> np.ndarray:
-    return encoder.encode([encoder.tokenize([text]).chunks((0,), None) for text in texts])
-
-
-def test_texts_have_the_vectors_of_their_chunks(encoder):
-    assert (encoder.encode(TEXTS) == vectors_of(encoder, TEXTS)).all()
-    with pytest.raises(TypeError, match=r"encode\(\[text\]\)"):
-        encoder.encode(TEXTS[0])
-
-
-def assert_same_direction(a, b):
-    for x, y in zip(a, b, strict=True):
-        assert np.dot(x, y) / np.linalg.norm(x) / np.linalg.norm(y) == pytest.approx(1, abs=1e-6)
-
-
-@pytest.mark.parametrize(("mode", "pooling"), [("mean", "mean"), ("cls", "first")])
-def test_pooling_is_read_from_the_checkpoint(bert_folder, tmp_path, mode, pooling):
-    transformer = modules.Transformer(bert_folder)
-    model = SentenceTransformer(
-        modules=[transformer, modules.Pooling(32, pooling_mode=mode)], device="cpu"
-    )
-    model.save_pretrained(str(tmp_path), create_model_card=False)
-    encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32")
-    assert encoder.pooling == pooling
-    assert_same_direction(vectors_of(encoder, TEXTS), model.encode(TEXTS))
-    assert StoryEncoder.from_pretrained(tmp_path, pooling="mean").pooling == "mean", (
-        "pooling= overrides the checkpoint"
-    )
 
 
 def tiny(kind, **size):
@@ -145,7 +114,7 @@ def test_model_whose_states_change_with_padding_reads_each_text_alone():
     encoder, shapes = StoryEncoder(model, tokenizer), []
     states = encoder.passes.states
     encoder.passes.states = lambda rows: shapes.append(len(rows)) or states(rows)
-    assert len(vectors_of(encoder, TEXTS)) == len(shapes) == 3 and set(shapes) == {1}
+    assert len(encoder.encode(TEXTS)) == len(shapes) == 3 and set(shapes) == {1}
 
 
 def test_bidirectional_model_with_another_script_is_not_taken_for_a_decoder():
@@ -155,34 +124,13 @@ def test_bidirectional_model_with_another_script_is_not_taken_for_a_decoder():
     assert StoryEncoder(model, backend).context_tokens == 512
 
 
-def test_lowercase_and_prompts_of_the_checkpoint(tmp_path):
+def test_lowercase_of_the_checkpoint(tmp_path):
     for part in encoder_of("bert-cased"):
-        part.save_pretrained(tmp_path / "cased")
-    parts = [modules.Transformer(str(tmp_path / "cased")), modules.Pooling(32)]
-    model = SentenceTransformer(
-        modules=parts, prompts={"story": "A story: "}, default_prompt_name="story"
-    )
-    model.save_pretrained(str(tmp_path), create_model_card=False)
-    settings = tmp_path / "sentence_bert_config.json"
-    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"do_lower_case": True}))
-    encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu")
-    assert vectors_of(encoder, TEXTS) == pytest.approx(
-        vectors_of(encoder, [text.lower() for text in TEXTS])
-    )
-    theirs = SentenceTransformer(str(tmp_path), device="cpu")
-    assert_same_direction(vectors_of(encoder, TEXTS), theirs.encode(TEXTS))
-
-
-@pytest.mark.parametrize("pooling", ["mean", "first"])
-def test_saving_keeps_the_pooling(tmp_path, pooling):
-    encoder = StoryEncoder(*encoder_of("bert"), pooling=pooling, context_tokens=100)
-    encoder.save_pretrained(tmp_path)
-    loaded = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32")
-    assert loaded.pooling == pooling
-    expected = vectors_of(encoder, TEXTS)
-    assert vectors_of(loaded, TEXTS) == pytest.approx(expected, abs=1e-6)
-    assert_same_direction(expected, SentenceTransformer(str(tmp_path), device="cpu").encode(TEXTS))
-    plain = transformers.AutoModel.from_pretrained(tmp_path)
-    assert StoryEncoder(plain, encoder.tokenizer.tokenizer).pooling == pooling, (
-        "read from the model's folder"
-    )
+        part.save_pretrained(tmp_path)
+    SentenceTransformer(str(tmp_path), device="cpu").save_pretrained(str(tmp_path))
+    edited("sentence_bert_config.json", do_lower_case=True)(tmp_path)
+    encoder = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32")
+    expected = SentenceTransformer(str(tmp_path), device="cpu").encode(TEXTS)
+    assert encoder.encode(TEXTS) == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(TypeError, match=r"encode\(\[text\]\)"):
+        encoder.encode(TEXTS[0])

@@ -14,7 +14,7 @@ from narrative_twins import Story, StoryError
 from narrative_twins.encoder import tokenizer
 from narrative_twins.encoder.tokenizer import StoryTokenizer
 
-from support.models import FAMILIES, tokenizer_of
+from support.models import DECODERS, FAMILIES, small, tokenizer_of
 from support.strategies import any_text, sentence, stories
 
 
@@ -45,10 +45,11 @@ def test_ids_of_any_order_equal_those_of_the_joined_text(kind, sentences, data):
     assert chunk.pooled.all()
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
-@given(sentences=stories())
-def test_ids_of_plain_sentences_are_concatenated(kind, sentences):
-    assert tokens_of(kind).tokenize(sentences).exact
+@pytest.mark.parametrize("kind", [*FAMILIES, *DECODERS])
+@given(sentences=stories(), prompt=st.sampled_from(["", "query: "]))
+@settings(max_examples=10)
+def test_ids_of_plain_sentences_are_concatenated(kind, sentences, prompt):
+    assert small(kind, prompt=prompt).tokenizer.tokenize(sentences).exact
 
 
 def test_token_across_sentences_belongs_to_the_sentence_with_most_of_its_characters():
@@ -195,17 +196,6 @@ def test_context_of_a_window_fits_one_chunk(sentences, context, data):
     order = (*others[:index], lo, *others[index:])
     if window.start < lo or lo + 1 < window.stop or story.cut_tokens(window) == 0:
         assert len(story.chunks(order, None)) == 1
-
-
-def test_windows_of_every_context_fit_it():
-    """Where a space between two sentences is a token of its own."""
-    sentences = ["Nadia ran.", "東京.", "It rained!", "Why?", "Über alles.", "She swam."] * 2
-    for context in range(12, 60):
-        story = StoryTokenizer(tokens_of("superwords").tokenizer, context).tokenize(sentences)
-        assert not story.exact
-        for lo in range(len(sentences)):
-            window = story.window((lo, lo + 1))
-            assert len(story.chunks(window.base, None)) == 1 or len(window.base) == 1
 
 
 def test_a_window_is_read_with_as_much_on_both_sides():

@@ -134,7 +134,7 @@ def test_repository_with_files_is_not_overwritten(checkpoint, hub):
 FAULTS = {
     "drop": "the connection failed.* run it again",
     401: "hf auth login.*401",
-    403: "no write access.*403",
+    403: "write access.*403",
     409: "run it again.*409",
     500: "run it again.*500",
 }
@@ -154,9 +154,9 @@ def test_refused_pushes(fault, checkpoint, hub, monkeypatch):
 
 
 def test_what_cant_be_pushed(checkpoint, hub, tmp_path, monkeypatch, capsys):
-    with pytest.raises(FileNotFoundError, match="nothing is not the folder of a saved encoder"):
+    with pytest.raises(OSError, match="nothing.*can't be loaded"):
         push_encoder(tmp_path / "nothing", NAME)
-    with pytest.raises(ValueError, match="is not a Hub id"):
+    with pytest.raises(ValueError, match="Repo id must be in the form"):
         push_encoder(checkpoint, "no/hub/id")
     own = shutil.copytree(checkpoint, tmp_path / "own")
     (own / "model.safetensors").unlink()
@@ -259,7 +259,7 @@ def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp
     )
     hub.fault = lambda method, path: 403 if "/commit/" in path else None
     trainer.train()
-    with pytest.raises(HubError, match="no write access"):
+    with pytest.raises(HubError, match="write access"):
         trainer.push_to_hub()
     hub.fault = lambda method, path: None
     trainer.facts = {"training_data": "four rows (CC0)", "evaluation_set": "One story"}

@@ -27,7 +27,7 @@ from narrative_twins.salience.plans import exact_plans
 from support.models import encoder_of, small
 from support.oracle import Oracle
 from support.scoring import TALE, FixedScores, score_story
-from support.strategies import sentence, stories, window_sizes
+from support.strategies import stories, window_sizes
 
 
 def assert_close(scores, expected):
@@ -133,15 +133,6 @@ def test_scores_do_not_depend_on_batches(several, data):
     for index, result in zip(order, results, strict=True):
         assert list(result.scores) == names
         assert_close(result.scores, {name: alone[index][name] for name in names})
-
-
-@given(sentence, stories(1, 3))
-def test_equal_sentences_get_their_own_scores(twice, between):
-    scores = score_story([twice, *between, twice], small()).scores
-    first, *_, last = scores["summarization"]
-    assert first == pytest.approx(last, abs=1e-6)
-    # The sentence begins the window and ends it, so it disrupts different prefixes.
-    assert scores["disruption"][0] == 0.0 != scores["disruption"][-1]
 
 
 def test_a_text_without_full_stops_is_noted(caplog):

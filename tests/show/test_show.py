@@ -22,7 +22,7 @@ from narrative_twins import (
     score_book,
     score_stories,
 )
-from narrative_twins.app.pieces import salience_curve, shaded_text
+from narrative_twins.app.pieces import downloads, salience_curve, shaded_text
 from narrative_twins.commands.cli import main
 from narrative_twins.data.sources import corpus_rows
 from narrative_twins.plots.shades import PALE, PALE_DARK, STRONG, STRONG_DARK, hex_color, shades
@@ -213,8 +213,7 @@ def test_images_by_the_command(score, tmp_path, monkeypatch):
 
 
 def test_a_new_format_is_one_function(score, tmp_path, monkeypatch):
-    """The command offers it, its suffix implies it; the page offers it as a download, see
-    tests/app."""
+    """The command offers it, its suffix implies it, and the page offers it as a download."""
     monkeypatch.setitem(FORMATS, "counts", None)
 
     @register_format("counts", "text/x-counts", suffixes=(".counts",), extra="plot")
@@ -225,6 +224,8 @@ def test_a_new_format_is_one_function(score, tmp_path, monkeypatch):
     assert (tmp_path / "a.counts").read_text() == "3\n"
     assert score("one", "-f", "counts", "-o", tmp_path / "b") == (0, "")
     assert list(write_results([result_of(["A."])], "counts")) == ["1\n"]
+    offered = downloads(result_of(["A."]))
+    assert "counts" in offered and "text" not in offered
 
     def missing(extra):
         raise ImportError(f"pip install 'narrative_twins[{extra}]'")

@@ -7,14 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
 from narrative_twins import StoryEncoder
 from narrative_twins.training import losses
 from narrative_twins.training.losses import NarrativeTwinsLoss, batches_by_length
 
-from support.models import modules, trainable
+from support.models import trainable
 from support.oracle import cosine, window_vector
 from support.twins_batches import (
     LEVELS,
@@ -243,20 +242,6 @@ def test_it_is_multiple_negatives_ranking_loss():
     assert_same(measured, trained(loss, model), 1e-5)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_gradient_caching_repeats_dropout_masks(level):
-    """With one mini-batch it equals the plain loss with the same masks."""
-    model = model_of(training=True).double()
-    batch, results = features(model, LEVELS[level]), []
-    for size, seed in ((None, 5), (100, 5), (None, 6)):
-        torch.manual_seed(seed)
-        loss = NarrativeTwinsLoss(model, 0.5, mini_batch_size=size)
-        results.append(trained(loss([dict(batch)]), model))
-    plain, cached, other = results
-    assert_same(cached, plain)
-    assert other[0] != pytest.approx(plain[0], abs=1e-5), "there is dropout"
-
-
 ALONE = {"distractors": False, "in_batch_negatives": False}
 # With two tokens left, the story and its twin have one in different windows.
 CUT = [texts(text("Ran.", "Rain.", at="01"), text("Rain.", "Ran.", at="10"))]
@@ -287,12 +272,6 @@ def test_settings_and_batches_that_are_refused(settings, batch, problem):
         if batch is CUT:
             inputs["window_ids"][:, 2:] = -1
         loss([inputs])
-
-
-def test_another_pooling_is_refused():
-    pooled = SentenceTransformer(modules=[model_of()[0], modules.Pooling(32, pooling_mode="max")])
-    with pytest.raises(ValueError, match="pooling 'max' is not supported"):
-        NarrativeTwinsLoss(pooled)
 
 
 def test_dropout_twins_need_a_model_with_dropout():

@@ -130,6 +130,11 @@ def test_one_pass_scores_are_those_of_scoring(context, special):
             assert scores.tolist() == pytest.approx(expected, abs=1e-5)
 
 
+def test_batches_of_others_are_refused():
+    with pytest.raises(ValueError, match="SalienceLoss needs batches of its collator"):
+        SalienceLoss(model_of())([{"input_ids": torch.ones(1, 2)}])
+
+
 def test_equal_texts_are_encoded_once():
     """Both windows of a story that fits the context are read in its whole text."""
     deletion, summarization = (SalienceLoss(model_of(), name) for name in list(EQUAL)[::3])
@@ -187,17 +192,6 @@ def test_turning_points_are_judgments(tmp_path):
 def test_invalid_settings(options, problem):
     with pytest.raises(ValueError, match=problem):
         SalienceLoss(**{"model": model_of()} | options)
-
-
-def test_batches_of_others_are_refused():
-    exact, one_pass = SalienceLoss(model_of()), SalienceLoss(model_of(), **ONE_PASS)
-    for loss, batch, problem in (
-        (exact, {"input_ids": torch.ones(1, 2)}, "SalienceLoss needs batches of its collator"),
-        (one_pass, collated(exact, STORIES), "the batch is not for approximate='one-pass'"),
-        (exact, collated(one_pass, STORIES), "the batch is not for approximate=None"),
-    ):
-        with pytest.raises(ValueError, match=problem):
-            loss([batch])
 
 
 @pytest.mark.parametrize("labels", [None, [1.0], [1.0, -1.0], ["1", "0"], [1e308, 1e308], []])

@@ -9,11 +9,11 @@ import torch
 from datasets import Dataset, DatasetInfo
 from huggingface_hub import ModelCard
 from safetensors.torch import load_file
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
+from sentence_transformers import SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
-from transformers import AutoModel, AutoTokenizer, TrainerCallback
+from transformers import TrainerCallback
 
-from narrative_twins import SalienceLoss, StoryEncoder
+from narrative_twins import SalienceLoss
 from narrative_twins.data import RowError
 from narrative_twins.encoder.loading import DEFAULT_ENCODER
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
@@ -24,19 +24,6 @@ from support.models import trainable
 from support.twins_batches import FILMS, JUDGED, TWINS, logged, trainer_of
 
 ROWS = Dataset.from_list(TWINS)
-
-
-def test_decoder_is_trained_and_saved_with_its_prompt(tmp_path):
-    model = trainable("qwen3", "lasttoken", prompt="Story: ")
-    before = model.encode(["Nadia ran."])
-    trainer = trainer_of(tmp_path, ROWS, model, max_steps=2, learning_rate=0.01)
-    trainer.train()
-    trainer.save_encoder(tmp_path / "final")
-    encoder = StoryEncoder.from_pretrained(tmp_path / "final", device="cpu", dtype="float32")
-    assert (encoder.pooling, encoder.prompt) == ("lasttoken", "Story: ")
-    after = model.eval().encode(["Nadia ran."])
-    assert encoder.encode(["Nadia ran."]) == pytest.approx(after, abs=1e-5)
-    assert abs(after - before).max() > 1e-3
 
 
 class Interrupt(TrainerCallback):
@@ -247,23 +234,6 @@ def test_facts_without_rows_that_can_be_counted(data, expected, tmp_path):
     facts = training_facts(trainer, "")
     assert facts.training_data.startswith(expected[0]) and facts.windows.startswith(expected[1])
     assert facts.base_model == "the default encoder of narrative_twins"
-
-
-def test_saved_model_has_the_same_vectors_in_all_libraries(finished):
-    folder = str(Path(finished.args.output_dir) / "final")
-    texts = ["Nadia found 3 coins. It rained.", "Why?"]
-    expected = pytest.approx(finished.model.eval().encode(texts), abs=1e-5)
-    assert SentenceTransformer(folder, device="cpu").encode(texts) == expected
-    encoder = StoryEncoder.from_pretrained(folder, device="cpu", dtype="float32")
-    chunks = [encoder.tokenize([text]).chunks((0,), None) for text in texts]
-    assert encoder.encode(chunks) == expected
-    model, tokenizer = (
-        AutoModel.from_pretrained(folder).eval(),
-        AutoTokenizer.from_pretrained(folder),
-    )
-    with torch.no_grad():
-        states = [model(**tokenizer(text, return_tensors="pt"))[0][0] for text in texts]
-    assert torch.stack([state.mean(0) for state in states]).numpy() == expected
 
 
 def test_columns_may_be_none_in_any_row(tmp_path):
