@@ -251,13 +251,9 @@ def adapter_at(name: str | Path, **options: Any) -> tuple[str, dict[str, Any]] |
             return None
         if whole:
             raise ValueError("it has both an adapter and weights of a whole model; remove one")
-        base = config.get("base_model_name_or_path") if isinstance(config, dict) else None
-        if not isinstance(base, str) or not base:
-            raise ValueError("adapter_config.json names no base; set base_model_name_or_path")
+        base = config["base_model_name_or_path"]
         if Path(base).is_absolute() and not Path(base).exists():
             raise ValueError(f"no base at {base!r}; correct base_model_name_or_path")
-        if (Path(base) / "adapter_config.json").is_file():
-            raise ValueError(f"its base, {base!r}, is itself an adapter; merge that one first")
     base_hub = {key: value for key, value in hub.items() if key != "revision"}
     if config.get("revision"):
         base_hub["revision"] = config["revision"]

@@ -141,14 +141,9 @@ class StoryTokenizer:
     def tokenize_joined(self, texts: Sequence[str]) -> tuple[Ids, Ids, Ids]:
         """Token ids of the prompt, and of texts joined by a space after it, without special tokens
         and not truncated; and for each token of these the index of the text that has most of its
-        characters. A token that is only the space before a text belongs to it. Raises StoryError
-        for a slow tokenizer, which does not provide the characters of tokens.
+        characters. A token that is only the space before a text belongs to it. Raises
+        NotImplementedError for a slow tokenizer, which does not know the characters of tokens.
         """
-        if not self.tokenizer.is_fast:
-            raise StoryError(
-                "a slow tokenizer can't assign the tokens of a text to its sentences; use a fast"
-                " tokenizer"
-            )
         text = self.prompt + " ".join(texts)
         encoding = self.tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False

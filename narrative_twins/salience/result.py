@@ -17,7 +17,7 @@ from narrative_twins.plots.shades import shaded_cell
 from narrative_twins.plots.style import PAGE, check_figure, one_line, save_figure, shortened
 from narrative_twins.salience.operations import OPERATIONS, comparisons
 from narrative_twins.stories.sentences import Span
-from narrative_twins.stories.story import Story, StoryError, shown_value
+from narrative_twins.stories.story import Story, shown_value
 
 if TYPE_CHECKING:
     import pandas
@@ -127,8 +127,6 @@ class Scored:
         check_figure(path)
         names = [operations] if isinstance(operations, str) else operations
         scores = {name: self.scores_of(name) for name in (self.scores if names is None else names)}
-        if not scores:
-            raise ValueError("no operation to plot; name a scored operation, or use None for all")
         labelled = {name: self.marked(name, top) for name in scores}
         compared = comparisons(scores) if self.is_comparable else []
         appearance["notes"] = list(dict.fromkeys([*compared, *notes]))
@@ -240,10 +238,7 @@ class StorySalience(Scored, Mapping[str, Any]):
         for key in ("sentences", "spans", "windows", "scores"):
             if key not in data:
                 raise ValueError(f"this is not a result: it has no {key!r}; score the story first")
-        try:
-            story = _story_of(data)
-        except StoryError as error:
-            raise ValueError(error.problem) from None
+        story = _story_of(data)
         scores = saved_scores(data["scores"], len(story))
         context, cut = data.get("context_tokens"), data.get("cut_tokens", 0)
         if not scores or not isinstance(context, int | None) or not isinstance(cut, int):
@@ -484,13 +479,10 @@ def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
     if not isinstance(scores, Mapping):
         raise ValueError("'scores' does not have a list of numbers for each operation")
     for name, values in scores.items():
-        if not isinstance(values, list | tuple) or not all(
-            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-            for value in values
-        ):
-            raise ValueError(f"the scores of {shown_value(name)} are not a list of finite numbers")
-        if len(values) != count:
-            raise ValueError(f"{len(values)} scores of {shown_value(name)} for {count} unit(s)")
+        numbers = values if isinstance(values, list | tuple) else ()
+        is_valid = all(type(each) in (int, float) and math.isfinite(each) for each in numbers)
+        if not is_valid or len(numbers) != count:
+            raise ValueError(f"the scores of {shown_value(name)} are not {count} finite number(s)")
     return {str(name): list(values) for name, values in scores.items()}
 
 

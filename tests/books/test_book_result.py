@@ -79,7 +79,10 @@ def test_plain_data_and_back(result):
     [
         (lambda data: data.pop("chapters"), "no valid 'chapters'"),
         (lambda data: data.update(levels=[]), "one of its 'levels'"),
-        (lambda data: data["scores of chapters"].update(deletion=[1.0]), "1 scores of 'deletion'"),
+        (
+            lambda data: data["scores of chapters"].update(deletion=[1.0]),
+            "the scores of 'deletion' are not",
+        ),
         (lambda data: data["chapters"][1].pop("scenes"), "chapter 2: it has no valid 'scenes'"),
         (
             lambda data: data["chapters"][0]["scenes"][0].update(windows=[[0, 2]]),

@@ -125,7 +125,6 @@ def test_errors(tmp_path, monkeypatch):
     result = result_of(numbered(3))
     for options, kind, problem in (
         ({"operations": "erasure"}, ValueError, "choose from deletion, summarization"),
-        ({"operations": []}, ValueError, "no operation to plot"),
         ({"top": -1}, ValueError, "can't be negative"),
         ({"path": tmp_path / "a.pdf"}, ValueError, "use a name that ends in .png or .svg"),
         ({"path": tmp_path / "nowhere" / "a.png"}, FileNotFoundError, "create it first"),

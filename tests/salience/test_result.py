@@ -139,7 +139,7 @@ GOOD = sample().json()
         (GOOD | {"windows": [[0, 2]]}, "does not partition"),
         (GOOD | {"scores": []}, "list of numbers"),
         (GOOD | {"scores": {}}, "no scores"),
-        (GOOD | {"scores": {"deletion": [0.5, 1]}}, "2 scores of 'deletion' for 3"),
+        (GOOD | {"scores": {"deletion": [0.5, 1]}}, "the scores of 'deletion' are not 3 finite"),
         (GOOD | {"scores": {"deletion": [0.5, 1, float("nan")]}}, "finite"),
         (GOOD | {"scores": {"deletion": [True, False, True]}}, "finite"),
         (GOOD | {"cut_tokens": "many"}, "numbers of tokens"),
