@@ -1,5 +1,5 @@
-"""Decoders, prompts and their poolings: whole texts as in sentence-transformers, stories and windows
-as by the naive oracle."""
+"""Decoders, prompts and their poolings: whole texts as in sentence-transformers. Stories and windows
+are compared with the naive oracle in tests/salience."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ from support.hostile_checkpoints import edited
 from support.models import DECODERS, encoder_of, modules, small
 from support.oracle import Oracle
 from support.scoring import TALE, score_story
-from support.strategies import stories, window_sizes
+from support.strategies import stories
 
 TEXTS = ["Nadia ran.", "The old mill burned down; nobody was there, they said. Nadia ran.", "Über"]
 PROMPTS = {
@@ -96,28 +96,6 @@ def assert_scores(encoder, story, **options):
     for name, scores in expected.items():
         assert result.scores[name] == pytest.approx(scores, abs=1e-5), name
     return result
-
-
-@pytest.mark.parametrize("windows", [1, [3, 1, 3]], ids=str)
-@pytest.mark.parametrize("prompt", ["", PROMPTS["task"]], ids=["none", "task"])
-@pytest.mark.parametrize(("kind", "pooling"), list(product(DECODERS, CAUSAL)))
-def test_scores_are_those_of_the_oracle(kind, pooling, prompt, windows):
-    encoder = small(kind, pooling=pooling, prompt=prompt)
-    assert encoder.passes.attention == "packed"
-    result = assert_scores(encoder, split_sentences(TALE)[1:8], windows=windows)
-    assert all(np.ptp(scores) > 1e-4 for scores in result.scores.values()), "they differ"
-
-
-@given(stories(1, 5), st.data())
-@settings(max_examples=8)
-def test_scores_of_any_stories_windows_and_prompts(sentences, data):
-    """Also where tokens of the prompt depend on the text."""
-    kind = data.draw(st.sampled_from([*DECODERS, "superwords", "bert"]))
-    pooling = data.draw(st.sampled_from(CAUSAL))
-    prompt = data.draw(st.sampled_from([*PROMPTS.values(), "it was h", "-"]))
-    encoder = small(kind, pooling=pooling, prompt=prompt)
-    windows = data.draw(window_sizes(len(sentences)))
-    assert_scores(encoder, {"sentences": sentences, "windows": windows})
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "mistral", "bert"])

@@ -44,18 +44,10 @@ def test_sentence_transformers_loads_it_without_remote_code(default):
     np.testing.assert_allclose(theirs.encode(" ".join(story)), ours, atol=1e-5)
 
 
-def test_card_describes_the_model_and_contains_no_rows():
+def test_card_has_a_licence_and_no_rows():
+    """What it says of the model, tests/hub tests."""
     card = ModelCard.load(FOLDER / "README.md")
     assert card.data.license == "apache-2.0"
-    for word in (
-        "ROCStories",
-        "research",
-        "Seeds: 0, 1, 2",
-        "InfoNCE",
-        "CC0",
-        "standard deviation",
-    ):
-        assert word in card.content
     for row in corpus_rows("stories")["train"].select(range(200)):
         assert not any(sentence in card.content for sentence in row["story"])
 
