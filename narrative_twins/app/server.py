@@ -82,6 +82,7 @@ def application(page: Any, hosts: Collection[str] = ()) -> Any:
     app.middleware("http")(add_policy)
     # Otherwise gradio, when mounted, does not check that a file that a request names was uploaded.
     page.blocks.has_launched = True
+    # Otherwise a page from elsewhere, whose name resolves to this machine, could read answers.
     names = [*LOCAL_NAMES, *hosts]
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
     for path, route in page.routes.items():

@@ -106,6 +106,7 @@ def score_corpus(
             on_progress(len(shard))
 
     def tasks() -> Iterator[Sequence[Any]]:
+        # Every job reads all rows, so that all number the shards alike.
         for number, (places, stories) in enumerate(_blocks(sources, rows)):
             if number % job[1] == job[0] - 1:
                 path = folder / f"scores-{number:05}.parquet"

@@ -412,13 +412,12 @@ def read_checkpoint_settings(
     with loading_errors(name, "the settings of encoder"):
         modules = read_json(name, "modules.json", hub)
         if modules is None:
-            base, base_hub = adapter_at(name, **hub) or (None, {})
-            return (
-                read_checkpoint_settings(base, pooling, **base_hub)
-                if base
-                else CheckpointSettings()
-            )
-        folders = {_kind(module["type"]): module["path"] for module in modules}
+            if (adapter := adapter_at(name, **hub)) is None:
+                return CheckpointSettings()
+            return read_checkpoint_settings(adapter[0], pooling, **adapter[1])
+        # A class that is not of sentence-transformers keeps its module here, and is refused below.
+        theirs = re.compile(r"^sentence_transformers\..*\.")
+        folders = {theirs.sub("", module["type"]): module["path"] for module in modules}
         if folders.get("Transformer"):
             raise ValueError(f"the transformer is in {folders['Transformer']}; load that folder")
         config: dict[str, Any] = {}
@@ -489,13 +488,6 @@ def _pooling(kinds: Iterable[str], config: Mapping[str, Any]) -> str | None:
     modes = unknown or config.get("pooling_mode") or flags
     modes = [modes] if isinstance(modes, str) else modes
     return "+".join(_POOLINGS.get(mode, mode) for mode in modes) or None
-
-
-def _kind(type_name: str) -> str:
-    """The name of a module's class; with its own module if it is not of sentence-transformers, as
-    its code is not run."""
-    is_theirs = type_name.startswith("sentence_transformers.")
-    return type_name.rsplit(".", 1)[-1] if is_theirs else type_name
 
 
 def hub_options(options: Mapping[str, Any]) -> dict[str, Any]:

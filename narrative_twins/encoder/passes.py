@@ -387,12 +387,9 @@ def packed_attention(
     return torch.cat(outputs).unsqueeze(0), None
 
 
-def _no_mask(*_: Any, **__: Any) -> None:
-    """No mask is needed: `packed_attention` itself keeps the texts apart."""
-
-
 AttentionInterface.register(PACKED, packed_attention)
-AttentionMaskInterface.register(PACKED, _no_mask)
+# No mask is needed, since `packed_attention` itself keeps the texts apart.
+AttentionMaskInterface.register(PACKED, lambda *_, **__: None)
 
 
 def pool_windows(

@@ -55,6 +55,7 @@ _STYLE = {
     "lines.linewidth": 1.2,
     "lines.markersize": 3.5,
     "svg.fonttype": "none",
+    # Ids in an SVG are hashes, which would differ between two equal figures.
     "svg.hashsalt": "narrative_twins",
 }
 _FONTS = ("font.family", "font.sans-serif", "font.serif", "font.monospace")

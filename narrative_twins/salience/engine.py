@@ -269,6 +269,7 @@ class Engine:
         # Stories with errors count as done too.
         self.finished += len(buffer)
         self._advance(self.finished - self.done)
+        # Of the encoder of this process, which may be on another device.
         context, dtype = self.encoder.context_tokens, self.encoder.dtype_name
         for outcome in buffer:
             if isinstance(outcome, StorySalience):

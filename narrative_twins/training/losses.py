@@ -119,7 +119,7 @@ class TwinsCollator:
     def _texts_of(self, row: Mapping[str, Any]) -> tuple[bool, list[tuple[int, WindowedText]]]:
         """Whether the story of a row has several windows, and the side and content of each text of
         the row."""
-        # From text, as the hash of a tuple of texts differs between processes.
+        # A text seeds it alike in every process, unlike a hash.
         random = Random(f"{self.seed} {row.get(PASS, self.epoch)} {row['story']}")
         story, twin, negative, negative_twin = (
             _windowed_text(row, column, random)
