@@ -171,7 +171,7 @@ def padded_texts(texts: Sequence[tuple[Ids, Ids]], pad: int) -> dict[str, Any]:
     `texts_input_ids`, padded with the id `pad`; `texts_attention_mask`; `texts_window_ids`."""
     ids, is_token = padded([ids for ids, _ in texts], pad)
     windows, _ = padded([windows for _, windows in texts], -1)
-    arrays = {"input_ids": ids, "attention_mask": is_token.astype(int), "window_ids": windows}
+    arrays = {"input_ids": ids, "attention_mask": is_token.astype(np.int64), "window_ids": windows}
     return {f"texts_{name}": torch.from_numpy(array) for name, array in arrays.items()}
 
 
