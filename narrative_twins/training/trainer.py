@@ -79,7 +79,6 @@ def trainable_encoder(
     pooling: loading.Pooling | None = None,
     prompt: str | None = None,
     prompt_name: str | None = None,
-    dropout: float = 0.1,
     **options: Any,
 ) -> SentenceTransformer:
     """Load an encoder for training: a transformer and its pooling, in float32.
@@ -90,10 +89,9 @@ def trainable_encoder(
             weights are trained; to train an adapter only, add a new one:
             `model.add_adapter(peft.LoraConfig(...))`.
         pooling, prompt, prompt_name: see `StoryEncoder`; saved with the encoder.
-        dropout: the `attention_dropout` of models whose configuration has no dropout, such as
-            ModernBERT; dropout twins need some.
         options: for `from_pretrained` of the model, such as `revision`, `token` or
-            `attn_implementation`.
+            `attn_implementation`. Where the configuration has no dropout, as that of ModernBERT,
+            `attention_dropout` is 0.1 by default, since dropout twins need some.
 
     Raises:
         OSError: the model can't be loaded, or its weights do not fit it.
@@ -101,11 +99,10 @@ def trainable_encoder(
     """
     name, options = loading.resolve_name(name, options)
     hub = loading.hub_options(options)
-    adapter = loading.adapter_at(name, **options)
-    base, base_hub = adapter or (name, hub)
+    base, base_hub = loading.adapter_at(name, **options) or (name, hub)
     config = AutoConfig.from_pretrained(base, trust_remote_code=False, **base_hub)
     if not has_dropout(config) and hasattr(config, "attention_dropout"):
-        options["attention_dropout"] = dropout
+        options.setdefault("attention_dropout", 0.1)
     model = loading.load_story_model(name, pooling=pooling, dtype="float32", **options)
     settings = model.checkpoint_settings.with_prompt(prompt, prompt_name)
     kind = loading.check_pooling(pooling or settings.pooling or model.default_pooling)
@@ -113,7 +110,7 @@ def trainable_encoder(
     transformer = _Loaded(str(base), model_kwargs={"model": model}, **kwargs)
     # Saved checkpoints name the class.
     transformer.__class__ = Transformer
-    if adapter is not None:
+    if base != name:
         transformer.processor = loading.load_tokenizer(name, **hub)
     check_vocabulary(name, transformer.tokenizer, model)
     transformer.max_seq_length = model_limit(model, transformer.tokenizer)

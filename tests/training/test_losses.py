@@ -277,7 +277,7 @@ def test_settings_and_batches_that_are_refused(settings, batch, problem):
 def test_dropout_twins_need_a_model_with_dropout():
     """Of all rows, or of rows without a twin."""
     row = {"story": ["Why?"], "twin": ["How?"]}
-    lone, bare = row | {"twin": None}, trainable("modernbert", dropout=0.0)
+    lone, bare = row | {"twin": None}, trainable("modernbert", attention_dropout=0.0)
     for options, refused in (({}, lone), ({"twins": "dropout"}, row)):
         NarrativeTwinsLoss(trainable("modernbert"), **options).check_row(refused, "row 1")
         NarrativeTwinsLoss(model_of(), **options).check_row(refused, "row 1")
