@@ -105,7 +105,7 @@ def test_loss_of_a_mixed_batch_is_the_loss_of_the_run_alone(kind, tmp_path):
         loss["twins"] = NarrativeTwinsLoss(model) if kind == "module" else NarrativeTwinsLoss
     data = {"twins": Dataset.from_list(TWINS), "pairs": Dataset.from_list(PAIRS)}
     options = {"loss": loss, "eval_dataset": data, "per_device_train_batch_size": 4}
-    options |= {"num_train_epochs": 2, "eval_strategy": "epoch", "learning_rate": 5e-4}
+    options |= {"num_train_epochs": 6, "eval_strategy": "epoch", "learning_rate": 5e-4}
     mixed = trainer_of(tmp_path, data, model, prompts={"pairs": "Compare: "}, **options)
     alone = trainer_of(tmp_path, data["twins"], model)
     theirs = stock(tmp_path, Dataset.from_list(PAIRS), model, loss["pairs"], prompts="Compare: ")
