@@ -20,20 +20,20 @@ synopsis; "in windows" it is within their own window. All are means over stories
 """
 
 import argparse
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
+from speed import write_report
 
 from narrative_twins import OPERATIONS, Story, StoryEncoder, score_stories
 from narrative_twins.evaluation.labelled import LabelledStories, load_labelled
 from narrative_twins.evaluation.metrics import auc, mean, spearman
-from narrative_twins.writing import atomic_write
 
 Scores = NDArray[np.float64]
 FILES = {"five sentences": "roc_val.json", "synopses": "tripod_train.json"}
@@ -104,12 +104,6 @@ def scored(data: LabelledStories, encoder: StoryEncoder, exact: bool) -> Iterato
         yield Sample(story, labels, data.points is not None, lengths, scores)
 
 
-def averages(rows: Iterable[dict[str, float]]) -> dict[str, float]:
-    """The means of each column of a table of stories, without undefined values."""
-    table = list(rows)
-    return {name: mean(row[name] for row in table).value for name in table[0]}
-
-
 def disruption(sample: Sample, form: Callable[[Sample], Scores]) -> dict[str, float]:
     """Where a form of disruption has its stars, and its agreement."""
     scores = form(sample)
@@ -128,26 +122,27 @@ def length(sample: Sample, operation: str) -> dict[str, float]:
     }
 
 
+def averages(rows: list[dict[str, float]]) -> dict[str, float]:
+    """The means of each column of a table of stories, without undefined values."""
+    return pd.DataFrame(rows).mean().to_dict()
+
+
 def measure(samples: Sequence[Sample]) -> dict[str, Any]:
     """All measures of some stories."""
     sizes = [hi - lo for sample in samples for lo, hi in sample.story.windows]
     values = np.concatenate([sample.scores["disruption"] for sample in samples])
     places = np.concatenate([sample.places for sample in samples])
-    forms = {
-        name: form for name, form in FORMS.items() if name != WHOLE or WHOLE in samples[0].scores
-    }
     return {
         "stories": len(samples),
         "even": sum(min(2, size - 1) for size in sizes) / sum(sizes),
-        "disruption by place": [
-            float(values[places == place].mean()) for place in range(7) if place in places
-        ],
+        "disruption by place": pd.Series(values).groupby(places).mean().head(7).tolist(),
         "disruption": {
-            name: averages(disruption(sample, form) for sample in samples)
-            for name, form in forms.items()
+            name: averages([disruption(sample, form) for sample in samples])
+            for name, form in FORMS.items()
+            if name != WHOLE or WHOLE in samples[0].scores
         },
         "length": {
-            name: averages(length(sample, name) for sample in samples) for name in OPERATIONS
+            name: averages([length(sample, name) for sample in samples]) for name in OPERATIONS
         },
     }
 
@@ -158,9 +153,7 @@ def show(kind: str, report: dict[str, Any]) -> None:
     print(f"\n{kind}, {report['stories']} stories: disruption by place {places}")
     print(f"place 2-3 would be {report['even']:.2f} if the place did not matter")
     for measured in ("disruption", "length"):
-        for name, row in report[measured].items():
-            cells = (f"{column} {value:.3f}" for column, value in row.items())
-            print(f"  {name:<24}{'   '.join(cells)}")
+        print(pd.DataFrame(report[measured]).T.to_string(float_format="%.3f"))
 
 
 def main() -> None:
@@ -178,8 +171,7 @@ def main() -> None:
         data = load_labelled(path, "all")
         report[kind] = measure(list(scored(data, encoder, exact=kind == "five sentences")))
         show(kind, report[kind])
-    with atomic_write(options.out) as out:
-        out.write(json.dumps(report, indent=1) + "\n")
+    write_report(options.out, report)
 
 
 if __name__ == "__main__":

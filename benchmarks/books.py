@@ -23,21 +23,17 @@ from narrative_twins.data import load_window_twins
 def long_book(sentences: int) -> Book:
     """A book of at least so many sentences: a chapter is a synopsis, and its windows are
     paragraphs."""
-    chapters, parts, count, position = list[Chapter](), list[str](), 0, 0
-
-    def add(part: str) -> tuple[int, int]:
-        nonlocal position
-        start, position = position, position + len(part) + 2
-        parts.append(part)
-        return start, start + len(part)
-
+    chapters, text, count = list[Chapter](), "", 0
     for number, row in enumerate(cycle(load_window_twins(split="train")["story"]), start=1):
-        heading = add(f"Chapter {number}")
-        chapters.append(Chapter(heading, tuple(add(" ".join(window)) for window in row)))
+        spans = []
+        for part in (f"Chapter {number}", *map(" ".join, row)):
+            spans.append((len(text), len(text) + len(part)))
+            text += f"{part}\n\n"
+        chapters.append(Chapter(spans[0], tuple(spans[1:])))
         count += sum(map(len, row))
         if count >= sentences:
             break
-    return Book("\n\n".join(parts), tuple(chapters), "Synopses")
+    return Book(text, tuple(chapters), "Synopses")
 
 
 def peak_memory() -> float:

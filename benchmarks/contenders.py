@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
-from narrative_twins import Story, StoryEncoder, score_stories
+from narrative_twins import OPERATIONS, Story, StoryEncoder, Window, score_stories
 
 Run = Callable[[], Any]
 
@@ -37,67 +36,45 @@ def unique_rows(
 
 
 def reference(encoder: StoryEncoder, stories: Sequence[Story]) -> Run:
-    """Scoring as the formulas define the operations, story by story: the texts of each operation in
-    padded batches, in float32 on a CPU. For stories that exceed the context, it reads the same text
-    around each window as the package does."""
+    """Scoring as the operations are defined, story by story: the texts of each operation in padded
+    batches, in float32 on a CPU, equal ones as often as they occur. For stories that exceed the
+    context, it reads the same text around each window as the package does."""
     model: Any = encoder.model
     tokenizer: Any = encoder.tokenizer.tokenizer
 
     @torch.no_grad()
-    def embed(texts: list[tuple[list[str], tuple[int, int] | None]]) -> torch.Tensor:
-        """For each text the mean of its token states, or of those of the sentences in a half-open
-        range."""
+    def embed(story: Story, orders: Sequence[Sequence[int]], window: Window) -> np.ndarray:
+        """For each order the mean of its token states, or of the states of the window's sentences
+        if the story has several windows."""
         vectors = []
-        for start in range(0, len(texts), REFERENCE_BATCH):
-            batch = texts[start : start + REFERENCE_BATCH]
-            joined = [" ".join(sentences) for sentences, _ in batch]
+        for start in range(0, len(orders), REFERENCE_BATCH):
+            batch = orders[start : start + REFERENCE_BATCH]
+            texts = [[story.sentences[i] for i in order] for order in batch]
+            joined = [" ".join(sentences) for sentences in texts]
             inputs = tokenizer(
                 joined, padding=True, return_tensors="pt", return_offsets_mapping=True
             )
             offsets = inputs.pop("offset_mapping")
             mask = inputs["attention_mask"].bool()
-            for row, (sentences, pooled) in enumerate(batch):
-                if pooled is not None:
+            for row, (order, sentences) in enumerate(zip(batch, texts, strict=True)):
+                if len(story.windows) > 1:
+                    pooled = [at for at, i in enumerate(order) if window.lo <= i < window.hi]
                     first = len(" ".join([*sentences[: pooled[0]], ""]))
-                    last = len(" ".join(sentences[: pooled[1]]))
+                    last = len(" ".join(sentences[: pooled[-1] + 1]))
                     begin, end = offsets[row, :, 0], offsets[row, :, 1]
                     mask[row] &= (end > first) & (end <= last) & (end > begin)
             states = model(**inputs.to(model.device)).last_hidden_state
             weights = mask.to(states.device).unsqueeze(2)
             vectors.append((states * weights).sum(1) / weights.sum(1))
-        return torch.cat(vectors).float()
-
-    def similarities(texts: list[Any]) -> torch.Tensor:
-        first, *others = embed(texts)
-        return F.cosine_similarity(first, torch.stack(others)) if others else first.new_zeros(1)
-
-    def score_window(text: list[str], lo: int, hi: int, single_window: bool) -> None:
-        """All four operations on the sentences `[lo, hi)` of a text."""
-
-        def of(sentences: list[str], size: int, start: int = lo) -> tuple[list[str], Any]:
-            return sentences, None if single_window else (start, start + size)
-
-        count, window = hi - lo, range(lo, hi)
-        rest = {i: text[:i] + text[i + 1 :] for i in window}
-        pairs = [(i, place) for i in window for place in window if place != i]
-        moved = [[*rest[i][:place], text[i], *rest[i][place:]] for i, place in pairs]
-        whole = of(text, count)
-        if count > 1:
-            1 - similarities([whole, *(of(rest[i], count - 1) for i in window)])  # deletion
-            shifted = similarities([whole, *(of(sentences, count) for sentences in moved)])
-            1 - shifted.view(count, -1).mean(1)  # shifting
-            prefixes = embed([of(text[: i + 1], i + 1 - lo) for i in window])
-            1 - F.cosine_similarity(prefixes[1:], prefixes[:-1])  # disruption
-        similarities([whole, *(of([text[i]], 1, start=0) for i in window)])  # summarization
+        return torch.cat(vectors).float().cpu().numpy()
 
     def run() -> None:
         for story in stories:
             tokens = encoder.tokenize(story.sentences)
-            for span in story.windows:
-                window = tokens.window(span)
-                text = list(story.sentences[window.start : window.stop])
-                lo, hi = window.lo - window.start, window.hi - window.start
-                score_window(text, lo, hi, len(story.windows) == 1)
+            for window in map(tokens.window, story.windows):
+                for operation in OPERATIONS.values():
+                    if orders := list(operation.orders(window)):
+                        operation.scores(window, embed(story, orders, window))
 
     return run
 
@@ -129,10 +106,9 @@ def padded(encoder: StoryEncoder, stories: Sequence[Story], size: int = 64) -> R
     length, with nothing before or after."""
     tokenizer = encoder.tokenizer.tokenizer
     rows = sorted(tokenizer([story.text for story in stories])["input_ids"], key=len)
-    starts = range(0, len(rows), size)
     batches = [
         tokenizer.pad({"input_ids": rows[start : start + size]}, return_tensors="pt")
-        for start in starts
+        for start in range(0, len(rows), size)
     ]
 
     @torch.inference_mode()

@@ -214,12 +214,8 @@ def set_up(ways: Ways, only: Sequence[str] | None = None) -> dict[str, Run]:
     return runs
 
 
-def processor_time() -> float:
-    """The processor's seconds of this process and of ended ones that it started."""
-    return sum(os.times()[:4])
-
-
-CLOCKS = {"wall": time.perf_counter, "processor": processor_time}
+CLOCKS = {"wall": time.perf_counter, "processor": lambda: sum(os.times()[:4])}
+"""`processor` has the seconds of this process and of ended ones that it started."""
 
 
 def measure(runs: Mapping[str, Run], rounds: int, clock: str = "wall") -> dict[str, list[float]]:
@@ -260,6 +256,12 @@ def machine(device: str) -> dict[str, Any]:
     } | {library: version(library) for library in libraries}
 
 
+def write_report(path: str | Path, report: dict[str, Any]) -> None:
+    """Write results as JSON."""
+    with atomic_write(path) as out:
+        out.write(json.dumps(report, indent=1) + "\n")
+
+
 def run_work(bench: Bench, only: Sequence[str] | None, rounds: int, clock: str) -> dict[str, Any]:
     """Measure and print one kind of work."""
     facts = bench.facts()
@@ -291,8 +293,7 @@ def main() -> None:
         bench = Bench(model_folder(options.model), options.device, work, options.stories)
         report[work] = run_work(bench, options.ways, options.rounds, options.clock)
         if options.out is not None:
-            with atomic_write(options.out) as out:
-                out.write(json.dumps(report, indent=1) + "\n")
+            write_report(options.out, report)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ the F1 of sentence ends and the share of passages without an error. The end of a
 the end of a sentence.
 """
 
-from collections.abc import Callable
+import re
 from pathlib import Path
 
 from narrative_twins import Story
@@ -16,46 +16,32 @@ from narrative_twins.stories.sentences import find_headings
 
 DIALOGUE = Path(__file__).parent / "dialogue"
 
-
-def default(text: str) -> list[str]:
-    """The sentences and headings of a text, in order, as the package tells them apart."""
-    spans = sorted([*Story.parse(text).spans, *find_headings(text)])
-    return [text[start:end] for start, end in spans]
+Passage = tuple[str, list[str]]
+"""A text and its sentences, among which headings count."""
 
 
-def read_dialogue(name: str) -> tuple[list[str], list[list[str]]]:
-    """The texts of a file of `benchmarks/dialogue`, and their sentences; its first lines explain
-    the format."""
-    passages: list[list[list[str]]] = []
-    for line in map(str.strip, (DIALOGUE / name).read_text(encoding="utf-8").splitlines()):
-        if line.startswith("== "):
-            passages.append([[]])
-        elif line.startswith("@ "):
-            passages[-1] += [[line.removeprefix("@ ")], []]
-        elif line and not line.startswith("%"):
-            passages[-1][-1].append(line)
-        elif passages:
-            passages[-1].append([])
-    texts = ["\n\n".join(" ".join(part) for part in passage if part) for passage in passages]
-    return texts, [[sentence for part in passage for sentence in part] for passage in passages]
+def read_dialogue(name: str) -> list[Passage]:
+    """The passages of a file of `benchmarks/dialogue`; its first lines explain the format."""
+    _, *parts = (DIALOGUE / name).read_text(encoding="utf-8").split("\n== ")
+    passages = []
+    for part in parts:
+        body = re.sub(r"^@ (.+)$", r"\n\1\n", part.partition("\n")[2], flags=re.M)
+        paragraphs = [
+            [line.strip() for line in paragraph.splitlines()]
+            for paragraph in re.split(r"\n\s*\n", body.strip())
+        ]
+        text = "\n\n".join(map(" ".join, paragraphs))
+        passages.append((text, [line for paragraph in paragraphs for line in paragraph]))
+    return passages
 
 
-def ends(sentences: list[str]) -> set[int]:
-    """The positions of sentence ends, counted in characters without white space."""
-    positions, end = set(), 0
-    for sentence in sentences:
-        end += len("".join(sentence.split()))
-        positions.add(end)
-    return positions
-
-
-def agreement(
-    splitter: Callable[[str], list[str]], texts: list[str], passages: list[list[str]]
-) -> tuple[float, float]:
+def agreement(passages: list[Passage]) -> tuple[float, float]:
     """The F1 of sentence ends, and the share of passages without an error."""
-    pairs = [
-        (ends(splitter(text)), ends(passage)) for text, passage in zip(texts, passages, strict=True)
-    ]
+    pairs = []
+    for text, sentences in passages:
+        spans = *Story.parse(text).spans, *find_headings(text)
+        gold = Story.parse({"text": text, "sentences": sentences}).spans
+        pairs.append(({end for _, end in spans}, {end for _, end in gold}))
     hits = sum(len(split & gold) for split, gold in pairs)
     f1 = 2 * hits / sum(len(split) + len(gold) for split, gold in pairs)
     return f1, sum(split == gold for split, gold in pairs) / len(pairs)
@@ -63,7 +49,9 @@ def agreement(
 
 if __name__ == "__main__":
     for name in ("gold.txt", "held_out.txt"):
-        texts, passages = read_dialogue(name)
-        print(f"{name}: {len(passages)} passages, {sum(map(len, passages))} sentences")
-        f1, correct = agreement(default, texts, passages)
+        passages = read_dialogue(name)
+        print(
+            f"{name}: {len(passages)} passages, {sum(len(gold) for _, gold in passages)} sentences"
+        )
+        f1, correct = agreement(passages)
         print(f"  F1 {f1:.4f}   correct passages {correct:6.1%}")

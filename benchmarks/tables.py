@@ -14,8 +14,7 @@ LARGE = {"BERT-large": "bert-large", "1B ModernBERT": "modernbert-1b"}
 
 
 def read(name: str) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads((RESULTS / name).read_text(encoding="utf-8"))
-    return report
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
 
 
 def speed(works: Sequence[dict[str, Any]], titles: Sequence[str]) -> Iterator[str]:
@@ -38,11 +37,8 @@ def tradeoff(report: dict[str, Any]) -> Iterator[str]:
     )
     yield "|---|---|---|---|---|---|"
     for name in sorted(first, key=lambda name: -second[name]["seconds"]):
-        cells = [
-            cell
-            for rows in (first, second)
-            for cell in (f"{rows[name]['seconds']:.2g}", f"{rows[name]['agreement']:.3f}")
-        ]
+        both = (rows[name] for rows in (first, second))
+        cells = [f"{row['seconds']:.2g} | {row['agreement']:.3f}" for row in both]
         cells.append(f"{book[name]['seconds']:.3g}" if name in book else "")
         yield f"| {name} | " + " | ".join(cells) + " |"
 

@@ -13,7 +13,6 @@ the results and the plot.
 """
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ import contenders
 import transformers
 from matplotlib.axes import Axes
 from sentence_transformers import SentenceTransformer
-from speed import load_stories, machine, measure, model_folder, set_up
+from speed import load_stories, machine, measure, model_folder, set_up, write_report
 from tables import tradeoff
 
 from narrative_twins import Story, StoryEncoder
@@ -35,7 +34,6 @@ from narrative_twins.evaluation.metrics import mean, mean_of_means, spearman
 from narrative_twins.plots.figures import space_labels
 from narrative_twins.plots.style import MUTED, PAGE, figure_style, line_style, new_figure
 from narrative_twins.plots.style import save_figure as save
-from narrative_twins.writing import atomic_write
 
 DATA = {"roc_val.json": ("stories", "Spearman"), "tripod_train.json": ("synopses", "AUC")}
 TIMED = {"stories": 30, "synopses": 4}
@@ -181,8 +179,7 @@ def main() -> None:
     rows = {name: {"seconds": value} for name, value in seconds.items()}
     report["book"] = {"sentences": len(sentences), "rows": rows}
     print("\n".join(tradeoff(report)))
-    with atomic_write(options.out) as out:
-        out.write(json.dumps(report, indent=1) + "\n")
+    write_report(options.out, report)
     draw(report, options.plot)
 
 

@@ -50,26 +50,32 @@ WORK: dict[str, tuple[Any, int, dict[str, Any]]] = {
 """By name: what loads the rows, how many, and the ways to train on them."""
 
 
-def step(model: str | None, rows: Any, way: Any) -> tuple[Callable[[], None], int]:
-    """A training step, and its number of tokens."""
-    encoder = trainable_encoder(model)
-    encoder.train()
-    tokens = StoryEncoder.from_sentence_transformer(encoder).tokenizer
-    votes = isinstance(way, dict)
-    loss: Any = SalienceLoss(encoder, **way) if votes else NarrativeTwinsLoss(encoder)
-    bfloat16, fast = (False, True) if votes else way
-    batch = loss.collator(tokens)(rows)
-    texts = {name.removeprefix("texts_"): values for name, values in batch.items()}
+def step(loss: Any, rows: Any, bfloat16: bool = False) -> tuple[Callable[[], float], int]:
+    """A training step that returns the value of the loss and leaves the gradients in its model, and
+    its number of tokens."""
+    device = loss.model.device
+    batch = loss.collator(StoryEncoder.from_sentence_transformer(loss.model).tokenizer)(rows)
+    texts = {name.removeprefix("texts_"): values.to(device) for name, values in batch.items()}
 
-    def run() -> None:
-        limit = losses.CPU_PASS_TOKENS if fast else 10**9
-        with patch.object(losses, "CPU_PASS_TOKENS", limit):
-            with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
-                value = loss([texts])
-            value.backward()
-        encoder.zero_grad()
+    def run() -> float:
+        loss.model.zero_grad()
+        with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
+            value = loss([texts])
+        value.backward()
+        return float(value)
 
     return run, int(texts["attention_mask"].sum())
+
+
+def steps_of(model: str | None, rows: Any, way: Any) -> tuple[Callable[[], Any], int]:
+    """One of the ways to take a step, and its number of tokens."""
+    encoder = trainable_encoder(model)
+    if isinstance(way, dict):
+        return step(SalienceLoss(encoder, **way), rows)
+    bfloat16, fast = way
+    run, tokens = step(NarrativeTwinsLoss(encoder), rows, bfloat16)
+    limit = losses.CPU_PASS_TOKENS if fast else 10**9
+    return patch.object(losses, "CPU_PASS_TOKENS", limit)(run), tokens
 
 
 def main() -> None:
@@ -81,7 +87,7 @@ def main() -> None:
     for work in arguments.work:
         load, count, ways = WORK[work]
         rows = list(load(split=f"train[:{count}]"))
-        steps = {name: step(arguments.model, rows, way) for name, way in ways.items()}
+        steps = {name: steps_of(arguments.model, rows, way) for name, way in ways.items()}
         runs = {name: run for name, (run, _) in steps.items()}
         measure(runs, 1)  # a warm-up
         seconds = measure(runs, arguments.rounds)
