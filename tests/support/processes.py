@@ -1,17 +1,14 @@
 """Child processes of tests. Each ends with the test that started it, with all its descendants."""
 
-import os
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 LIMIT = 900
 """Seconds to wait for anything. No step takes nearly as long, even on a busy machine; only failures
@@ -52,28 +49,6 @@ def run_python(*command: object, **options: Any) -> str:
     done = run_command(sys.executable, *command, **options)
     assert done.returncode == 0, done.stderr[-5000:]
     return done.stdout
-
-
-def run_in_copy(work: Callable[[], object]) -> int:
-    """Run a short function in a copy of this process, and wait for it. Returns its exit code: 1 if
-    it raised."""
-    if not hasattr(os, "fork"):
-        pytest.skip("Windows makes no copies of processes")
-    child = os.fork()
-    if not child:
-        try:
-            if "torch" in sys.modules:
-                # Torch makes a new thread pool at its first use after a fork, which fails if two
-                # threads, as those that load weights, do it at once.
-                torch = sys.modules["torch"]
-                torch.set_num_threads(torch.get_num_threads())
-            work()
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str] | None = None) -> None:
