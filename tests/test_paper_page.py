@@ -12,7 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from test_paper import save_model, save_run
+from test_paper import FIVE, save_model, save_run
 
 from narrative_twins.commands.cli import command_line
 from narrative_twins.evaluation import labelled, metrics, scorers
@@ -22,6 +22,7 @@ from support import examples
 from support.chat_server import Model, serving
 from support.command import run
 from support.recognizers import save_pipeline
+from support.rows import write_rows
 
 ROOT = examples.EXAMPLES.parent
 PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
@@ -29,7 +30,6 @@ PROGRAMS = ("train_", "narrative-twins ", "python examples/", "make tables")
 SPANS = [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", PAGE)]
 COMMANDS = list(dict.fromkeys(span for span in SPANS if span.startswith(PROGRAMS)))
 COMMANDS.remove("train_")  # what some commands begin with
-FIVE = ["Nadia ran.", "It rained.", "The mill burned down.", "Nobody knew.", "I was there."]
 DRAGON = "The Girl with the Dragon Tattoo (2011 film)_0"
 
 
@@ -51,16 +51,13 @@ def work(tmp_path, monkeypatch) -> Path:
         "labels": labels,
         "stories": [{"text": " ".join(FIVE)}],
         "twins": [{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}],
-        "sections": [{"story": [[f"{n}. Nadia ran.", "It rained."] for n in range(5)]}],
         "works/works": [{"id": "W", "story": told[0], "twins": told[1:]}],
         "igorsterner/rocstory-salience/test": labels,
         "igorsterner/rocstory-summaries/test": [{**labels[0], "summaries": FIVE[2:3] * 5}],
         "retold/summaries": [{"story": FIVE, "labels": [0.1, 0.2, 0.9, 0.0, 0.3]}],
     }
     for name, content in rows.items():
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        text = "".join(json.dumps(row) + "\n" for row in content)
-        Path(f"{name}.jsonl").write_text(text, encoding="utf-8")
+        write_rows(Path(f"{name}.jsonl"), content)
     sentences = {f"sentence{n}": text for n, text in enumerate(FIVE[::-1], start=1)}
     write_table(Path("roc.csv"), {"storyid": "a", "storytitle": "", **sentences})
     save_pipeline(Path("en_core_web_sm"))
@@ -81,23 +78,17 @@ def write_table(path: Path, row: dict[str, object]) -> None:
         table.writerow(row)
 
 
+FILES = {"entities": "twins.jsonl", "roc_stories": "roc.csv"}
+FILES |= dict.fromkeys(("evaluate", "prompt_model"), "labels.jsonl")
+"""What FILE stands for, by a word of the command; otherwise for stories."""
+PLACEHOLDERS = {"NAME": "tiny", "FOLDER": "works", "OUT": "out.jsonl"}
+PLACEHOLDERS |= dict.fromkeys(("LABELS", "OTHERS"), "labels.jsonl")
+
+
 def filled(command: str, address: str = "URL") -> list[str]:
     """The words of a command, with files of `work` for its placeholders."""
-    file = "twins.jsonl" if "entities" in command else "stories.jsonl"
-    if "evaluate" in command or "prompt_model" in command:
-        file = "labels.jsonl"
-    if "synopses" in command:
-        file = "sections.jsonl"
-    if "roc_stories" in command:
-        file = "roc.csv"
-    stands = {
-        "FILE": file,
-        "LABELS": "labels.jsonl",
-        "OTHERS": "labels.jsonl",
-        "OUT": "out.jsonl",
-        "URL": address,
-    }
-    stands |= {"NAME": "tiny", "FOLDER": "works"}
+    (file,) = [file for word, file in FILES.items() if word in command] or ["stories.jsonl"]
+    stands = PLACEHOLDERS | {"FILE": file, "URL": address}
     words = [stands.get(word, word) for word in shlex.split(command)]
     return [word.replace("/NAME", "/tiny") for word in words]
 
