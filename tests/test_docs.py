@@ -26,6 +26,7 @@ from support.chat_server import Model, serving
 from support.command import run
 from support.processes import COMMAND, run_command
 from support.recognizers import save_pipeline
+from support.rows import write_rows
 
 ROOT = Path(__file__).parent.parent
 GUIDES = {
@@ -137,18 +138,16 @@ def files(tmp_path_factory, bert_folder) -> Path:
     story = ["Nadia ran.", "It rained on.", "The mill burned down."]
     scores = {"deletion": [0.1, 0.3], "summarization": [0.9, 0.2]}
     scored = StorySalience(Story.parse("Nadia ran. It rained."), scores)
-    tellings = [
-        [f"{n}. {words}" for n in range(1, 25)] for words in ("Nadia ran.", "She went quickly.")
-    ]
+    work, twin = ([f"{n}. {text}" for n in range(1, 25)] for text in ("Nadia ran.", "She fled."))
     rows = {
         "labels": [{"story": story, "choices": [3, 3, 1]}] * 3,
-        "works": [{"id": "W", "story": tellings[0], "twins": tellings[1:]}],
+        "works": [{"id": "W", "story": work, "twins": [twin]}],
         "stories": [{"text": "Nadia found a map of the old mill. It rained all night. She ran."}],
         "scores": [scored.json()],
         "twins": [{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}],
     }
-    for name, found in rows.items():
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+    for name, content in rows.items():
+        write_rows(folder / f"{name}.jsonl", content)
     shutil.copytree(bert_folder, folder / "runs" / "roc" / "final")
     shutil.copytree(bert_folder, folder / "multilingual")
     operation = next(code for _, code in PYTHON if "class Opening" in code)

@@ -29,13 +29,12 @@ from narrative_twins.show.formats import FORMATS
 from narrative_twins.stories.reading import read_stories
 from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.training.salience_loss import SalienceLoss
-from narrative_twins.training.trainer import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
 
 from support.command import Done, run
 from support.models import SENTENCES, small, trainable
 from support.processes import COMMAND, LIMIT, run_command, run_python, started, wait_until
 from support.rows import write_rows
-from support.twins_batches import STORIES, collated, features
+from support.twins_batches import STORIES, collated, features, trainer_of
 
 TESTS = Path(__file__).parent
 HAS_PROC = pytest.mark.skipif(
@@ -121,15 +120,9 @@ def evaluate_and_train(folder: Path, encoder: str) -> None:
     options = ["--device", "cpu", "--dtype", "float32", "--quiet"]
     command(folder, "evaluate", "judged.jsonl", f"--model=CON={encoder}", *options, "-o", "figures")
     twins: Any = [{"story": story[n:], "twin": story[:n]} for n in range(1, 5)]
-    model = SentenceTransformer(encoder, device="cpu")
-    trainer = NarrativeTwinsTrainer(
-        model,
-        NarrativeTwinsTrainingArguments(
-            str(folder / "run"), max_steps=1, use_cpu=True, report_to="none", save_steps=1
-        ),
-        Dataset.from_list(twins),
-        loss=NarrativeTwinsLoss(model),
-    )
+    model, steps = SentenceTransformer(encoder, device="cpu"), {"max_steps": 1, "save_steps": 1}
+    steps |= {"loss": NarrativeTwinsLoss(model), "save_strategy": "steps"}
+    trainer = trainer_of(folder / "run", Dataset.from_list(twins), model, **steps)
     trainer.train()
     trainer.save_model(str(folder / "run" / "final"))
 
@@ -186,17 +179,12 @@ BOOK = "# Rain\n\nIt rained. She\nran.\n\n# Snow\n\nIt snowed.\n\n* * *\n\nHe le
 
 
 def stories_of(path):
-    documents = list(read_stories([str(path)]))
-    return [Story.parse(document.content).sentences for document in documents]
+    return [Story.parse(each.content).sentences for each in read_stories([str(path)])]
 
 
 def table_of(path):
     table = book_table(path)
     return [(list(level.texts), level.spans) for level in (table.chapters, table.sentences)]
-
-
-def template_of(path):
-    return read_templates([path.stem], path.parent)
 
 
 TEXTS = {
@@ -218,7 +206,7 @@ TEXTS = {
         '{"story": ["It rained."], "twin": ["Rain fell."]}\n',
     ),
     "choose.txt": (
-        template_of,
+        lambda path: read_templates([path.stem], path.parent),
         (TESTS.parent / "narrative_twins/prompting/prompts/choose.txt").read_text("utf-8"),
     ),
 }
@@ -254,10 +242,11 @@ def scored(approximate):
     assert len(result.scores) == 4
 
 
-def evaluate_all(path):
+def evaluated(folder):
+    rows = [{"story": SENTENCES[:5], "labels": [0, 1, 0, 0, 1]}] * 3
+    path = str(write_rows(folder / "labels.jsonl", rows))
     options = {"baselines": ["trail", "textrank"], "sentence_encoder": small()}
-    comparison = evaluate(small(), path, **options)
-    assert "textrank" in comparison.tables()[0].to_markdown()
+    assert "textrank" in evaluate(small(), path, **options).tables()[0].to_markdown()
 
 
 def step(loss, batch):
@@ -267,12 +256,8 @@ def step(loss, batch):
 
 
 def step_on_votes(approximate):
-    model = trainable()
-    loss, rows = (
-        SalienceLoss(model, approximate=approximate),
-        load_story_salience(split="train[:2]"),
-    )
-    return partial(step, loss, collated(loss, list(rows)))
+    loss = SalienceLoss(trainable(), approximate=approximate)
+    return partial(step, loss, collated(loss, list(load_story_salience(split="train[:2]"))))
 
 
 def step_on_twins(size):
@@ -280,15 +265,10 @@ def step_on_twins(size):
     return partial(step, NarrativeTwinsLoss(model, mini_batch_size=size), features(model, STORIES))
 
 
-def evaluation(folder):
-    rows = [{"story": SENTENCES[:5], "labels": [0, 1, 0, 0, 1]}] * 3
-    return partial(evaluate_all, str(write_rows(folder / "labels.jsonl", rows)))
-
-
 WORK = {
     "exact scores": lambda folder: partial(scored, None),
     "scores in one pass": lambda folder: partial(scored, "one-pass"),
-    "evaluation": evaluation,
+    "evaluation": lambda folder: partial(evaluated, folder),
     "training": lambda folder: step_on_twins(None),
     "training in mini-batches": lambda folder: step_on_twins(2),
     "training on votes": lambda folder: step_on_votes(None),
