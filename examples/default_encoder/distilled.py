@@ -1,10 +1,11 @@
-"""Texts that nobody judged, labelled by an encoder: by its exact scores and by those in one pass
-together, which agree with readers more than either (Hinton, Vinyals and Dean, 2015, "Distilling the
-Knowledge in a Neural Network"). An encoder that learns them in one pass comes closer to both."""
+"""Texts that nobody judged, labelled by the scores of encoders (Hinton, Vinyals and Dean, 2015,
+"Distilling the Knowledge in a Neural Network"): by exact scores and scores in one pass of one encoder
+together, which agree with readers more than either, or by an encoder of more parameters."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from judged import FILMS, STORIES, digest, read_rows
@@ -16,14 +17,23 @@ STORIES_SCORED = 12_000
 PLOTS_SCORED = 520
 
 
-def distilled_stories(base: str, data: Path) -> list[dict[str, list]]:
+class Teacher(NamedTuple):
+    """The folder of an encoder, `approximate` of `score_stories`, and the weight of the z-scores of
+    its scores in the labels."""
+
+    folder: str
+    approximate: Any = None
+    weight: float = 1.0
+
+
+def distilled_stories(teachers: Sequence[Teacher], data: Path) -> list[dict[str, list]]:
     """Stories of ROCStories as `story`, with `labels`."""
-    return labelled(base, texts(data / "roc_stories.jsonl", STORIES, 5, 5)[:STORIES_SCORED])
+    return labelled(teachers, texts(data / "roc_stories.jsonl", STORIES, 5, 5)[:STORIES_SCORED])
 
 
-def distilled_plots(base: str, data: Path) -> list[dict[str, list]]:
+def distilled_plots(teachers: Sequence[Teacher], data: Path) -> list[dict[str, list]]:
     """The same of film plots of 20 to 70 sentences."""
-    return labelled(base, texts(data / "wiki_film_plots.jsonl", FILMS, 20, 70)[:PLOTS_SCORED])
+    return labelled(teachers, texts(data / "wiki_film_plots.jsonl", FILMS, 20, 70)[:PLOTS_SCORED])
 
 
 def texts(file: Path, judged_file: str, least: int, most: int) -> list[list[str]]:
@@ -37,25 +47,24 @@ def texts(file: Path, judged_file: str, least: int, most: int) -> list[list[str]
     return [[" ".join(sentence.split()) for sentence in row["sentences"]] for row in found]
 
 
-def labelled(base: str, stories: list[list[str]]) -> list[dict[str, list]]:
-    """Stories with their scores by both forms as labels: sums of z-scores, as odds."""
-    encoder = StoryEncoder.from_pretrained(base)
+def labelled(teachers: Sequence[Teacher], stories: list[list[str]]) -> list[dict[str, list]]:
+    """Stories with their scores as labels: weighted sums of z-scores, as odds."""
     labels = np.zeros(len(stories), object)
-    for approximate in (None, "one-pass"):
+    for teacher in teachers:
         results = score_stories(
             stories,
-            encoder,
+            StoryEncoder.from_pretrained(teacher.folder),
             operations="summarization",
-            approximate=approximate,
+            approximate=teacher.approximate,
             on_truncation="ignore",
             progress=True,
         )
         for number, result in enumerate(results):
             scores = np.array(result.scores["summarization"])
-            labels[number] = labels[number] + (scores - scores.mean()) / scores.std()
+            labels[number] += teacher.weight * (scores - scores.mean()) / scores.std()
     return [
-        {"story": story, "labels": np.exp(own).tolist()}
-        for story, own in zip(stories, labels, strict=True)
+        {"story": story, "labels": np.exp(odds).tolist()}
+        for story, odds in zip(stories, labels, strict=True)
     ]
 
 

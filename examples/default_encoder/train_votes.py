@@ -1,5 +1,5 @@
-"""Train the default encoder: it learns to rank sentences as readers do, in three stages; and the
-base encoder, five times as large, in a stage of its own.
+"""Train the default encoder: it learns to rank sentences as readers do, in four stages; and the
+base encoder, five times as large, in a stage of its own, which teaches it in the last.
 
     python examples/default_encoder/train_votes.py DATA --base runs/twins/encoder --out runs/votes
     python examples/default_encoder/train_votes.py DATA --stage one-pass --base runs/votes/encoder \\
@@ -8,6 +8,8 @@ base encoder, five times as large, in a stage of its own.
         --base runs/one-pass/encoder --out runs/distilled
     python examples/default_encoder/train_votes.py DATA --stage base --seeds 0 \\
         --base all-mpnet-base-v2 --out runs/base
+    python examples/default_encoder/train_votes.py DATA --stage taught \\
+        --base runs/distilled/encoder --teacher runs/base/encoder --out runs/taught
 
 Many training data are in the package: stories, their distractors, everyday stories and prose with
 votes that a language model judged, synopses with the turning points that their writer intended, and
@@ -41,7 +43,7 @@ import numpy as np
 import torch
 from averaging import mean_of_weights, save_small
 from datasets import Dataset, concatenate_datasets
-from distilled import distilled_plots, distilled_stories, saved
+from distilled import Teacher, distilled_plots, distilled_stories, saved
 from judged import judged_films, judged_passages, judged_stories
 from measuring import (
     COLUMNS,
@@ -99,13 +101,13 @@ ROWS = {
     "base": {
         "operations": 96,
         "votes": 480,
-        "twins": 480,
-        "window twins": 96,
+        "twins": 320,
+        "window twins": 32,
         "one pass: votes": 8_800,
         "one pass: prose": 800,
-        "one pass: turning points": 160,
+        "one pass: turning points": 64,
         "one pass: film plots": 320,
-        "one pass: summaries": 200,
+        "one pass: summaries": 240,
     },
     "distilled": {
         "operations": 128,
@@ -122,6 +124,21 @@ ROWS = {
         "one pass: distilled plots": 400,
         "one pass: summaries": 200,
     },
+    "taught": {
+        "operations": 128,
+        "votes": 640,
+        "turning points": 32,
+        "film plots": 32,
+        "twins": 640,
+        "window twins": 160,
+        "one pass: votes": 2_400,
+        "one pass: distilled stories": 6_400,
+        "one pass: prose": 720,
+        "one pass: turning points": 240,
+        "one pass: film plots": 240,
+        "one pass: distilled plots": 400,
+        "one pass: summaries": 200,
+    },
 }
 """By stage, rows of each data set a seed."""
 MOST_AT_A_PLACE = {"votes": 800, "distilled": 1_400}
@@ -132,14 +149,14 @@ ENCODERS = {
     "votes": ("of twins", "with votes"),
     "one-pass": ("with votes", "in one pass too"),
     "distilled": ("in one pass too", "distilled"),
-    "base": ("not trained", "with twins and votes"),
+    "taught": ("distilled", "taught by the base encoder"),
 }
 """By stage, what the tables call the encoder it starts from, and those of its seeds."""
-BASE_PART = {"votes": 1.0, "one-pass": 0.25, "distilled": 0.25, "base": 0.0}
+BASE_PART = {"votes": 1.0, "one-pass": 0.25, "distilled": 0.25, "taught": 0.25, "base": 0.0}
 """Part of the encoder that a stage starts from in the mean of the weights, in which each seed has
 one part. It gives back some of what votes cost: twins that are nearer than distractors (Wortsman
 et al., 2022, "Robust fine-tuning of zero-shot models")."""
-RATES = {"votes": 3e-5, "one-pass": 5e-5, "distilled": 4e-5, "base": 3e-5}
+RATES = {"votes": 3e-5, "one-pass": 5e-5, "distilled": 4e-5, "taught": 4e-5, "base": 3e-5}
 """By stage, the learning rate."""
 SETTINGS = {
     "warmup_steps": 0.1,
@@ -147,12 +164,26 @@ SETTINGS = {
     "per_device_train_batch_size": 16,
     "window_batch_size": 8,
 }
-LARGE = {"window_batch_size": 4, "warmup_steps": 0.05, "save_strategy": "steps", "save_steps": 100}
+LARGE = {"warmup_steps": 0.05, "save_strategy": "steps", "save_steps": 100}
 """What differs for the base encoder, whose run takes long: it is saved, and continued."""
+PIECE = 12
+"""Maximum number of sentences of a passage for the base encoder: the time of its attention grows
+with the square of the length."""
 
 
-def data_sets(stage: str, base: str, seed: int, data: Path, out: Path) -> dict[str, Dataset]:
-    """The training data of a stage and seed; the texts that the base labels are kept in `out`."""
+def teachers(stage: str, base: str, teacher: str | None) -> list[Teacher]:
+    """The encoders that label texts which nobody judged."""
+    if stage == "taught":
+        # Both encoders together agree with readers more than either. The weights have the sum of
+        # the stage before, which sets how sharp the labels are.
+        return [Teacher(str(teacher), "one-pass", 1.4), Teacher(base, "one-pass", 0.6)]
+    return [Teacher(base), Teacher(base, "one-pass")]
+
+
+def data_sets(
+    stage: str, teachers: list[Teacher], seed: int, data: Path, out: Path
+) -> dict[str, Dataset]:
+    """The training data of a stage and seed; the texts that teachers label are kept in `out`."""
     counts = ROWS[stage]
     everyday = load_story_salience(split="train", name="everyday")
     stories = load_story_salience(split="train", distractors=True)
@@ -185,22 +216,28 @@ def data_sets(stage: str, base: str, seed: int, data: Path, out: Path) -> dict[s
         "one pass: film plots": plots,
         "one pass: summaries": Dataset.from_list(labelled_summaries(data)).shuffle(seed),
     }
-    if stage == "distilled":
-        stories = saved(out / "stories.json", lambda: distilled_stories(base, data))
+    if "one pass: distilled stories" in counts:
+        stories = saved(out / "stories.json", lambda: distilled_stories(teachers, data))
         stories = balanced(stories, "labels", MOST_AT_A_PLACE["distilled"])
-        plots = saved(out / "plots.json", lambda: distilled_plots(base, data))
+        plots = saved(out / "plots.json", lambda: distilled_plots(teachers, data))
         found["one pass: distilled stories"] = Dataset.from_list(stories).shuffle(seed)
         found["one pass: distilled plots"] = Dataset.from_list(plots).shuffle(seed)
-    rows = {name: found[name].take(min(len(found[name]), count)) for name, count in counts.items()}
-    return rows if stage != "base" else {name: smaller(each) for name, each in rows.items()}
+    if stage == "base":
+        for name in ("prose", "film plots", "summaries"):
+            found[f"one pass: {name}"] = pieces(found[f"one pass: {name}"]).shuffle(seed)
+    return {name: found[name].take(min(len(found[name]), count)) for name, count in counts.items()}
 
 
-def smaller(rows: Dataset) -> Dataset:
-    """Rows of long texts as stories of one window, whose batches are smaller."""
-    if isinstance(rows[0]["story"][0], list) or max(map(len, rows["story"])) <= LONGEST:
-        return rows
-    labelled = rows.select_columns(["story", "labels"])
-    return Dataset.from_list([row | {"story": [row["story"]]} for row in labelled])
+def pieces(rows: Dataset) -> Dataset:
+    """Passages cut into pieces that have a label, each a story of one window, whose batches are
+    smaller."""
+    cut = []
+    for story, labels in zip(rows["story"], rows["labels"], strict=True):
+        for start in range(0, len(story), PIECE):
+            piece = slice(start, start + PIECE)
+            if len(story[piece]) > 2 and len(set(labels[piece])) > 1:
+                cut.append({"story": [story[piece]], "labels": labels[piece]})
+    return Dataset.from_list(cut)
 
 
 def balanced(rows: list[dict[str, list]], column: str, most: int) -> list[dict[str, list]]:
@@ -249,7 +286,7 @@ def losses(model: Any) -> dict[str, SalienceLoss]:
     }
 
 
-def train(stage: str, base: str, seed: int, data: Path, out: Path) -> None:
+def train(stage: str, base: str, teacher: str | None, seed: int, data: Path, out: Path) -> None:
     """Train a stage with a seed and save its encoder."""
     model = trainable_encoder(base)
     settings = SETTINGS | {"learning_rate": RATES[stage], "save_strategy": "no"}
@@ -264,7 +301,7 @@ def train(stage: str, base: str, seed: int, data: Path, out: Path) -> None:
     arguments = NarrativeTwinsTrainingArguments(
         str(out), seed=seed, logging_steps=10, report_to="none", **settings
     )
-    rows = data_sets(stage, base, seed, data, out.parent)
+    rows = data_sets(stage, teachers(stage, base, teacher), seed, data, out.parent)
     loss = {name: value for name, value in losses(model).items() if name in rows}
     trainer = NarrativeTwinsTrainer(model, arguments, rows, loss=loss)
     trainer.train(resume_from_checkpoint=any(out.glob("checkpoint-*")) or None)
@@ -280,9 +317,12 @@ def main() -> None:
     parser.add_argument(
         "--base", required=True, help="the encoder to start from, a folder or Hub id"
     )
+    parser.add_argument("--teacher", help="of the stage `taught`: the base encoder")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
+    if arguments.stage == "taught" and arguments.teacher is None:
+        parser.error("--stage taught needs --teacher, the folder of the base encoder")
     data, out = arguments.data, arguments.out
     check_data(
         data,
@@ -298,14 +338,15 @@ def main() -> None:
     for seed, folder in zip(arguments.seeds, folders, strict=True):
         if not (folder / "modules.json").exists():
             start = time.monotonic()
-            train(arguments.stage, arguments.base, seed, data, folder.parent)
+            train(arguments.stage, arguments.base, arguments.teacher, seed, data, folder.parent)
             print(f"seed {seed}: {(time.monotonic() - start) / 60:.0f} minutes", flush=True)
     part = BASE_PART[arguments.stage]
     final = out / "encoder"
     save_small(
         mean_of_weights([*folders, Path(arguments.base)], [1] * len(folders) + [part]), final
     )
-    report(arguments.stage, arguments.base, folders, final, data, arguments.seeds)
+    if arguments.stage != "base":  # which `which.py` measures
+        report(arguments.stage, arguments.base, folders, final, data, arguments.seeds)
 
 
 def report(
@@ -337,12 +378,12 @@ def report(
             tables.append("\n".join([f"{title}{form}:", "", *heading(columns), *rows]))
     table = "\n\n".join(tables)
     print(table)
-    rates = [RATES[stage]] if stage == "base" else RATES.values()
+    rates = [rate for of, rate in RATES.items() if of != "base"]
     used = {"learning_rate": " and ".join(map(str, rates)), **SETTINGS}
     settings = ", ".join(f"{name} {value}" for name, value in used.items())
     write_card(
         final,
-        "base_encoder.yaml" if stage == "base" else "default_encoder.yaml",
+        "default_encoder.yaml",
         f"{table}\n{HALVES_NOTES}",
         of_half(after, "reported"),
         objective=f" ({settings})",
