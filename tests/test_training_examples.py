@@ -158,7 +158,9 @@ def works(tmp_path, monkeypatch):
             *({**part, "file": "fairytaleqa.jsonl", "id": str(number)} for number in range(8)),
             {**part, "file": "tellings.jsonl", "column": "tellings", "telling": 1},
         ],
-        "prose_texts.jsonl": [{"id": "b", "story": SENTENCES[2:5], "marks": [0, 9, 3]}],
+        "prose_texts.jsonl": [
+            {"id": "b", "story": SENTENCES[2:5], "marks": [0, 9, 0], "again": [[0, 9, 6]]}
+        ],
         "story_votes.jsonl": [{**whole, "file": "stories.jsonl"}],
         "film_turning_points.jsonl": [{**whole, "file": "plots.jsonl"}],
     }
@@ -199,7 +201,8 @@ def test_judged_texts(works, monkeypatch):
 
 
 @pytest.mark.slow
-def test_training_on_votes(tmp_path, bert_folder, works, monkeypatch):
+@pytest.mark.parametrize("stage", ["distilled", "taught", "base"])
+def test_training_on_votes(stage, tmp_path, bert_folder, works, monkeypatch):
     """Every data set in a batch or two, and no run twice."""
     quiet = {"use_cpu": True, "disable_tqdm": True, "bf16": False}
     rows = {stage: dict.fromkeys(rows, 2) for stage, rows in train_votes.ROWS.items()}
@@ -211,14 +214,15 @@ def test_training_on_votes(tmp_path, bert_folder, works, monkeypatch):
     for file, story in stories.items():
         (works / file).write_text(json.dumps({"id": "new", "sentences": story[:40]}))
     out = tmp_path / "runs"
-    flags = ["--stage", "distilled", "--base", bert_folder, "--seeds", "0", "1", "--out", str(out)]
+    flags = ["--stage", stage, "--base", bert_folder, "--seeds", "0", "1", "--out", str(out)]
+    flags += ["--teacher", bert_folder] if stage == "taught" else []
     monkeypatch.setattr(sys, "argv", ["train_votes.py", str(works), *flags])
     train_votes.main()
     folders = (out / "seed-0" / "encoder", out / "seed-1" / "encoder", bert_folder, out / "encoder")
     *seeds, base, mean = (
         StoryEncoder.from_pretrained(folder, device="cpu").model.state_dict() for folder in folders
     )
-    part = train_votes.BASE_PART["distilled"]
+    part = train_votes.BASE_PART[stage]
     for name, found in mean.items():
         expected = (seeds[0][name] + seeds[1][name] + part * base[name]) / (2 + part)
         torch.testing.assert_close(found.float(), expected.half().float())

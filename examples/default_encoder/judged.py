@@ -5,7 +5,7 @@ can't be redistributed are in a folder of research data.
 
     python examples/default_encoder/judged.py
 
-prints how many there are, and how far two judgements of the same passage agree.
+prints how many there are, and how far judgements of the same passage agree.
 """
 
 import hashlib
@@ -57,17 +57,20 @@ def judged_films(data: Path) -> list[dict[str, list]]:
 
 
 def judged_passages(data: Path, held_out: bool) -> list[dict[str, list]]:
-    """Passages as `story`, with the share of readers for each sentence as `labels`. Those of every
-    second work of `fairytaleqa.jsonl` are held out, to choose settings by; other works that share
-    text with them are left out.
+    """Passages as `story`, with the share of readers for each sentence as `labels`, the mean of all
+    judgements. Passages of every second work of `fairytaleqa.jsonl` are held out, to choose
+    settings by, with the first judgement; other works that share text with them are left out.
     """
     works: dict[Path, dict] = {}
     kept, held = [], []
     for marked in read_rows(*PROSE):
         story = text(marked, data, works)
-        passage = {"story": story, "labels": [mark / READERS for mark in marked["marks"]]}
         tale = marked.get("file") == "fairytaleqa.jsonl"
-        if tale and is_held_out(marked["id"]):
+        is_held = tale and is_held_out(marked["id"])
+        judgements = [marked["marks"]] if is_held else [marked["marks"], *marked.get("again", [])]
+        labels = [mean(marks) / READERS for marks in zip(*judgements, strict=True)]
+        passage = {"story": story, "labels": labels}
+        if is_held:
             held.append(passage)
         else:
             kept.append((marked.get("id", ""), passage))
@@ -107,15 +110,27 @@ def digest(story: list[str]) -> str:
     return hashlib.sha256("\n".join(story).encode()).hexdigest()[:12]
 
 
+def with_others(marks: list[int], judgements: list[list[int]]) -> float:
+    """The Spearman correlation of a judgement with the mean of the others."""
+    others = [each for each in judgements if each is not marks]
+    return spearman(marks, [mean(column) for column in zip(*others, strict=True)])
+
+
 def main() -> None:
     rows = read_rows(*PROSE)
     sentences = sum(len(row["marks"]) for row in rows)
     print(f"{len(rows):,} passages, {sentences:,} sentences")
     for file, count in Counter(row.get("file", "prose_texts.jsonl") for row in rows).most_common():
         print(f"{count:7,} of {file}")
-    twice = [row for row in rows if "again" in row]
-    agreement = mean(spearman(row["marks"], row["again"]) for row in twice)
-    print(f"{len(twice)} passages were judged twice: Spearman {agreement:.3f}, mean over passages")
+    for number in sorted({len(row["again"]) + 1 for row in rows if "again" in row}):
+        several = [
+            [row["marks"], *row["again"]] for row in rows if len(row.get("again", ())) + 1 == number
+        ]
+        agreement = [mean(map(with_others, each, [each] * number)) for each in several]
+        print(
+            f"{len(several)} passages were judged {number} times: Spearman {mean(agreement):.3f} of"
+            " a judgement with the mean of the others, mean over passages"
+        )
     print(f"{len(read_rows(STORIES)):,} stories with votes")
     print(f"{len(read_rows(FILMS)):,} film plots with turning points")
 

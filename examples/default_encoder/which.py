@@ -246,7 +246,7 @@ def main() -> None:
     lines = "\n".join(table(rows))
     print(lines)
     of_base = {key: rows[f"base, {form}"][name] for key, (form, name) in OF_CARD.items()}
-    write_card(Path(options.base), "base_encoder.yaml", f"{lines}\n{NOTES}", of_base)
+    write_card(Path(options.base), "base_encoder.yaml", f"{lines}\n{NOTES}", of_base, seeds="0")
     if options.docs:
         page = options.docs / "encoders.md"
         before, _, after = page.read_text(encoding="utf-8").split(BORDER)
