@@ -51,8 +51,11 @@ def in_processes(
 def _pool_results(start: bytes, tasks: Iterable[Any], count: int) -> Generator[Any, None, None]:
     threads = max(1, torch.get_num_threads() // count)
     # On Linux processes of one thread are copies of this one, like the workers of torch's
-    # DataLoader, and import nothing. Torch's threads and accelerators can't be copied.
-    copies = sys.platform == "linux" and threads == 1 and not torch.accelerator.is_available()
+    # DataLoader, and import nothing. Torch's threads and accelerators can't be copied, nor what
+    # another thread does at the moment, as in a notebook or a server; tqdm's only looks at clocks.
+    others = {thread.name for thread in threading.enumerate()} - {"MainThread", "tqdm_monitor"}
+    alone = threads == 1 and not others
+    copies = sys.platform == "linux" and alone and not torch.accelerator.is_available()
     context = multiprocessing.get_context("fork" if copies else "spawn")
     if copies:  # tokenizers warn of copies, unless they are told what to do
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -71,9 +72,16 @@ def test_what_can_not_be_pickled_is_refused_at_once(encoder):
 # Any function of tasks
 
 
-@pytest.mark.parametrize("threads", [1, 4])  # copies on Linux, and new processes
-def test_tasks_are_in_order_read_lazily_and_end_their_processes(threads, monkeypatch):
+@pytest.mark.parametrize(
+    ("threads", "others", "copies"), [(1, [], True), (4, [], False), (1, ["server"], False)]
+)
+def test_tasks_are_in_order_read_lazily_and_end_their_processes(
+    threads, others, copies, monkeypatch
+):
+    """In copies of this process only on Linux, for one thread each, and if no other thread runs."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    running = [threading.main_thread(), *(threading.Thread(name=name) for name in others)]
+    monkeypatch.setattr(threading, "enumerate", lambda: running)
     read = []
 
     def numbers():
@@ -86,7 +94,10 @@ def test_tasks_are_in_order_read_lazily_and_end_their_processes(threads, monkeyp
         assert [task for _, _, task in first] == list(range(5))
         assert len(read) <= 5 + 2 * 2
         workers = [psutil.Process(pid) for pid in {pid for _, pid, _ in first}]
-        assert os.getpid() not in {worker.pid for worker in workers}
+        this = psutil.Process()
+        assert this not in workers
+        same_command = {worker.cmdline() == this.cmdline() for worker in workers}
+        assert same_command == {copies and sys.platform == "linux"}
         with pytest.raises(ValueError, match="^this task fails$"):
             next(results)
     assert not any(map(psutil.Process.is_running, workers))
