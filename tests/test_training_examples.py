@@ -201,7 +201,7 @@ def test_judged_texts(works, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["distilled", "taught", "base"])
+@pytest.mark.parametrize("stage", ["distilled", "base"])
 def test_training_on_votes(stage, tmp_path, bert_folder, works, monkeypatch):
     """Every data set in a batch or two, and no run twice."""
     quiet = {"use_cpu": True, "disable_tqdm": True, "bf16": False}
@@ -215,7 +215,6 @@ def test_training_on_votes(stage, tmp_path, bert_folder, works, monkeypatch):
         (works / file).write_text(json.dumps({"id": "new", "sentences": story[:40]}))
     out = tmp_path / "runs"
     flags = ["--stage", stage, "--base", bert_folder, "--seeds", "0", "1", "--out", str(out)]
-    flags += ["--teacher", bert_folder] if stage == "taught" else []
     monkeypatch.setattr(sys, "argv", ["train_votes.py", str(works), *flags])
     train_votes.main()
     folders = (out / "seed-0" / "encoder", out / "seed-1" / "encoder", bert_folder, out / "encoder")

@@ -1,11 +1,11 @@
-"""Texts that nobody judged, labelled by the scores of encoders (Hinton, Vinyals and Dean, 2015,
-"Distilling the Knowledge in a Neural Network"): by exact scores and scores in one pass of one encoder
-together, which agree with readers more than either, or by an encoder of more parameters."""
+"""Texts that nobody judged, labelled by an encoder, the one that is trained or one of more
+parameters: by its exact scores and by those in one pass together, which agree with readers more than
+either (Hinton, Vinyals and Dean, 2015, "Distilling the Knowledge in a Neural Network"). An encoder
+that learns them in one pass comes closer to both."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 from judged import FILMS, STORIES, digest, read_rows
@@ -17,23 +17,14 @@ STORIES_SCORED = 12_000
 PLOTS_SCORED = 520
 
 
-class Teacher(NamedTuple):
-    """The folder of an encoder, `approximate` of `score_stories`, and the weight of the z-scores of
-    its scores in the labels."""
-
-    folder: str
-    approximate: Any = None
-    weight: float = 1.0
-
-
-def distilled_stories(teachers: Sequence[Teacher], data: Path) -> list[dict[str, list]]:
+def distilled_stories(teacher: str, data: Path) -> list[dict[str, list]]:
     """Stories of ROCStories as `story`, with `labels`."""
-    return labelled(teachers, texts(data / "roc_stories.jsonl", STORIES, 5, 5)[:STORIES_SCORED])
+    return labelled(teacher, texts(data / "roc_stories.jsonl", STORIES, 5, 5)[:STORIES_SCORED])
 
 
-def distilled_plots(teachers: Sequence[Teacher], data: Path) -> list[dict[str, list]]:
+def distilled_plots(teacher: str, data: Path) -> list[dict[str, list]]:
     """The same of film plots of 20 to 70 sentences."""
-    return labelled(teachers, texts(data / "wiki_film_plots.jsonl", FILMS, 20, 70)[:PLOTS_SCORED])
+    return labelled(teacher, texts(data / "wiki_film_plots.jsonl", FILMS, 20, 70)[:PLOTS_SCORED])
 
 
 def texts(file: Path, judged_file: str, least: int, most: int) -> list[list[str]]:
@@ -47,24 +38,25 @@ def texts(file: Path, judged_file: str, least: int, most: int) -> list[list[str]
     return [[" ".join(sentence.split()) for sentence in row["sentences"]] for row in found]
 
 
-def labelled(teachers: Sequence[Teacher], stories: list[list[str]]) -> list[dict[str, list]]:
-    """Stories with their scores as labels: weighted sums of z-scores, as odds."""
+def labelled(teacher: str, stories: list[list[str]]) -> list[dict[str, list]]:
+    """Stories with their scores by both forms as labels: sums of z-scores, as odds."""
+    encoder = StoryEncoder.from_pretrained(teacher)
     labels = np.zeros(len(stories), object)
-    for teacher in teachers:
+    for approximate in (None, "one-pass"):
         results = score_stories(
             stories,
-            StoryEncoder.from_pretrained(teacher.folder),
+            encoder,
             operations="summarization",
-            approximate=teacher.approximate,
+            approximate=approximate,
             on_truncation="ignore",
             progress=True,
         )
         for number, result in enumerate(results):
             scores = np.array(result.scores["summarization"])
-            labels[number] += teacher.weight * (scores - scores.mean()) / scores.std()
+            labels[number] = labels[number] + (scores - scores.mean()) / scores.std()
     return [
-        {"story": story, "labels": np.exp(odds).tolist()}
-        for story, odds in zip(stories, labels, strict=True)
+        {"story": story, "labels": np.exp(own).tolist()}
+        for story, own in zip(stories, labels, strict=True)
     ]
 
 

@@ -1,5 +1,5 @@
-"""Train the default encoder: it learns to rank sentences as readers do, in four stages; and the
-base encoder, five times as large, in a stage of its own, which teaches it in the last.
+"""Train the default encoder: it learns to rank sentences as readers do, in three stages; and the
+base encoder, five times as large, in a stage of its own.
 
     python examples/default_encoder/train_votes.py DATA --base runs/twins/encoder --out runs/votes
     python examples/default_encoder/train_votes.py DATA --stage one-pass --base runs/votes/encoder \\
@@ -8,8 +8,8 @@ base encoder, five times as large, in a stage of its own, which teaches it in th
         --base runs/one-pass/encoder --out runs/distilled
     python examples/default_encoder/train_votes.py DATA --stage base --seeds 0 \\
         --base all-mpnet-base-v2 --out runs/base
-    python examples/default_encoder/train_votes.py DATA --stage taught \\
-        --base runs/distilled/encoder --teacher runs/base/encoder --out runs/taught
+    python examples/default_encoder/train_votes.py DATA --stage distilled --teacher runs/base/encoder \\
+        --base runs/distilled/encoder --out runs/taught
 
 Many training data are in the package: stories, their distractors, everyday stories and prose with
 votes that a language model judged, synopses with the turning points that their writer intended, and
@@ -43,7 +43,7 @@ import numpy as np
 import torch
 from averaging import mean_of_weights, save_small
 from datasets import Dataset, concatenate_datasets
-from distilled import Teacher, distilled_plots, distilled_stories, saved
+from distilled import distilled_plots, distilled_stories, saved
 from judged import judged_films, judged_passages, judged_stories
 from measuring import (
     COLUMNS,
@@ -124,21 +124,6 @@ ROWS = {
         "one pass: distilled plots": 400,
         "one pass: summaries": 200,
     },
-    "taught": {
-        "operations": 128,
-        "votes": 640,
-        "turning points": 32,
-        "film plots": 32,
-        "twins": 640,
-        "window twins": 160,
-        "one pass: votes": 2_400,
-        "one pass: distilled stories": 6_400,
-        "one pass: prose": 720,
-        "one pass: turning points": 240,
-        "one pass: film plots": 240,
-        "one pass: distilled plots": 400,
-        "one pass: summaries": 200,
-    },
 }
 """By stage, rows of each data set a seed."""
 MOST_AT_A_PLACE = {"votes": 800, "distilled": 1_400}
@@ -149,14 +134,13 @@ ENCODERS = {
     "votes": ("of twins", "with votes"),
     "one-pass": ("with votes", "in one pass too"),
     "distilled": ("in one pass too", "distilled"),
-    "taught": ("distilled", "taught by the base encoder"),
 }
 """By stage, what the tables call the encoder it starts from, and those of its seeds."""
-BASE_PART = {"votes": 1.0, "one-pass": 0.25, "distilled": 0.25, "taught": 0.25, "base": 0.0}
+BASE_PART = {"votes": 1.0, "one-pass": 0.25, "distilled": 0.25, "base": 0.0}
 """Part of the encoder that a stage starts from in the mean of the weights, in which each seed has
 one part. It gives back some of what votes cost: twins that are nearer than distractors (Wortsman
 et al., 2022, "Robust fine-tuning of zero-shot models")."""
-RATES = {"votes": 3e-5, "one-pass": 5e-5, "distilled": 4e-5, "taught": 4e-5, "base": 3e-5}
+RATES = {"votes": 3e-5, "one-pass": 5e-5, "distilled": 4e-5, "base": 3e-5}
 """By stage, the learning rate."""
 SETTINGS = {
     "warmup_steps": 0.1,
@@ -171,19 +155,8 @@ PIECE = 12
 with the square of the length."""
 
 
-def teachers(stage: str, base: str, teacher: str | None) -> list[Teacher]:
-    """The encoders that label texts which nobody judged."""
-    if stage == "taught":
-        # Both encoders together agree with readers more than either. The weights have the sum of
-        # the stage before, which sets how sharp the labels are.
-        return [Teacher(str(teacher), "one-pass", 1.4), Teacher(base, "one-pass", 0.6)]
-    return [Teacher(base), Teacher(base, "one-pass")]
-
-
-def data_sets(
-    stage: str, teachers: list[Teacher], seed: int, data: Path, out: Path
-) -> dict[str, Dataset]:
-    """The training data of a stage and seed; the texts that teachers label are kept in `out`."""
+def data_sets(stage: str, teacher: str, seed: int, data: Path, out: Path) -> dict[str, Dataset]:
+    """The training data of a stage and seed; the texts that the teacher labels are kept in `out`."""
     counts = ROWS[stage]
     everyday = load_story_salience(split="train", name="everyday")
     stories = load_story_salience(split="train", distractors=True)
@@ -216,10 +189,10 @@ def data_sets(
         "one pass: film plots": plots,
         "one pass: summaries": Dataset.from_list(labelled_summaries(data)).shuffle(seed),
     }
-    if "one pass: distilled stories" in counts:
-        stories = saved(out / "stories.json", lambda: distilled_stories(teachers, data))
+    if stage == "distilled":
+        stories = saved(out / "stories.json", lambda: distilled_stories(teacher, data))
         stories = balanced(stories, "labels", MOST_AT_A_PLACE["distilled"])
-        plots = saved(out / "plots.json", lambda: distilled_plots(teachers, data))
+        plots = saved(out / "plots.json", lambda: distilled_plots(teacher, data))
         found["one pass: distilled stories"] = Dataset.from_list(stories).shuffle(seed)
         found["one pass: distilled plots"] = Dataset.from_list(plots).shuffle(seed)
     if stage == "base":
@@ -286,7 +259,7 @@ def losses(model: Any) -> dict[str, SalienceLoss]:
     }
 
 
-def train(stage: str, base: str, teacher: str | None, seed: int, data: Path, out: Path) -> None:
+def train(stage: str, base: str, teacher: str, seed: int, data: Path, out: Path) -> None:
     """Train a stage with a seed and save its encoder."""
     model = trainable_encoder(base)
     settings = SETTINGS | {"learning_rate": RATES[stage], "save_strategy": "no"}
@@ -301,7 +274,7 @@ def train(stage: str, base: str, teacher: str | None, seed: int, data: Path, out
     arguments = NarrativeTwinsTrainingArguments(
         str(out), seed=seed, logging_steps=10, report_to="none", **settings
     )
-    rows = data_sets(stage, teachers(stage, base, teacher), seed, data, out.parent)
+    rows = data_sets(stage, teacher, seed, data, out.parent)
     loss = {name: value for name, value in losses(model).items() if name in rows}
     trainer = NarrativeTwinsTrainer(model, arguments, rows, loss=loss)
     trainer.train(resume_from_checkpoint=any(out.glob("checkpoint-*")) or None)
@@ -317,13 +290,14 @@ def main() -> None:
     parser.add_argument(
         "--base", required=True, help="the encoder to start from, a folder or Hub id"
     )
-    parser.add_argument("--teacher", help="of the stage `taught`: the base encoder")
+    parser.add_argument(
+        "--teacher", help="labels texts for the stage `distilled` (default: the encoder of --base)"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    if arguments.stage == "taught" and arguments.teacher is None:
-        parser.error("--stage taught needs --teacher, the folder of the base encoder")
     data, out = arguments.data, arguments.out
+    teacher = arguments.teacher or arguments.base
     check_data(
         data,
         "fairytaleqa.jsonl",
@@ -338,7 +312,7 @@ def main() -> None:
     for seed, folder in zip(arguments.seeds, folders, strict=True):
         if not (folder / "modules.json").exists():
             start = time.monotonic()
-            train(arguments.stage, arguments.base, arguments.teacher, seed, data, folder.parent)
+            train(arguments.stage, arguments.base, teacher, seed, data, folder.parent)
             print(f"seed {seed}: {(time.monotonic() - start) / 60:.0f} minutes", flush=True)
     part = BASE_PART[arguments.stage]
     final = out / "encoder"
