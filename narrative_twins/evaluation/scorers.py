@@ -141,8 +141,9 @@ def _baseline_runs(
 
 
 def saved_runs(data: LabelledStories, files: Sequence[str | Path]) -> Iterator[Scores]:
-    """Scores in files of results, such as `narrative-twins score --format jsonl` writes them. Each
-    file is a run; stories are matched by their sentences, and may be missing.
+    """Scores in files of results, such as `narrative-twins score --format jsonl` writes them, or
+    votes of a language model, as `narrative-twins make judgments` does. Each file is a run; stories
+    are matched by their sentences, and may be missing.
 
     Raises:
         OSError, ValueError: a file can't be read, has lines that are not results, or has scores
@@ -153,12 +154,14 @@ def saved_runs(data: LabelledStories, files: Sequence[str | Path]) -> Iterator[S
         with open(path, "rb") as file:
             for where, row, problem in stories_in(file, str(path), "jsonl", column=""):
                 try:
-                    scores = saved_scores(row["scores"], len(row["sentences"]))
-                    by_story[tuple(row["sentences"])] = scores
+                    judged = "votes" in row
+                    sentences = row["story" if judged else "sentences"]
+                    scores = {"": row["votes"]} if judged else row["scores"]
+                    by_story[tuple(sentences)] = saved_scores(scores, len(sentences))
                 except (ValueError, KeyError, TypeError) as error:
                     raise ValueError(
-                        f"{where}, is not a result with 'sentences' and 'scores':"
-                        f" {problem or error}"
+                        f"{where}, is not a result with 'sentences' and 'scores', nor a judgment"
+                        f" with 'story' and 'votes': {problem or error}"
                     ) from None
         rows = [by_story.get(story.sentences, {}) for story in data.stories]
         names = dict.fromkeys(name for scores in rows for name in scores)

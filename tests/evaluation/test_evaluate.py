@@ -233,15 +233,17 @@ def test_each_annotator_is_compared_with_the_others(votes):
 
 
 def test_results_of_other_scorers(votes, tmp_path):
-    lines = [
-        {"sentences": sentences, "scores": {"prompted_choice": list(map(float, labels))}}
-        for sentences, labels in zip(SENTENCES[:4], counts(STORIES), strict=False)
-    ]
-    file = tmp_path / "prompted.jsonl"
-    results = {"model": str(write_rows(file, lines))}
-    found = evaluate({}, votes, baselines=(), results=results)
-    line = found.line("votes", "model prompted_choice").loc["auc"]
-    assert (line["mean"], line["counted"]) == (1.0, 4)
+    """Of any scorer by name, and votes of a language model."""
+    labels = list(map(list, counts(STORIES)))
+    named = [{"sentences": SENTENCES[i], "scores": {"choice": labels[i]}} for i in range(4)]
+    voted = [{"story": SENTENCES[i], "votes": labels[i]} for i in range(4)]
+    file = tmp_path / "results.jsonl"
+    results = {"model": str(file)}
+    for rows, name in ((named, "model choice"), (voted, "model")):
+        write_rows(file, rows)
+        found = evaluate({}, votes, baselines=(), results=results)
+        line = found.line("votes", name).loc["auc"]
+        assert (line["mean"], line["counted"]) == (1.0, 4)
     for content, problem in [
         ('{"sentences": ["A."]}', "line 1, is not a result"),
         ("\n[1]", "line 2, is not a result"),
