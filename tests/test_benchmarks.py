@@ -27,7 +27,7 @@ RUNS = [
      "reference loop|exact, float32|one pass, auto|floor, plain torch|forward passes|corpus, two processes"),
     ("tradeoff.py . --plain MODEL --limit 3 --rounds 1 --sentences 30 --out out.json --plot out.svg",
      "exact, all operations|exact, summarization|one pass|TextRank, MiniLM|similarity with the text"),
-    ("tradeoff.py nowhere", "skipped: no nowhere/roc_val.json or nowhere/tripod_train.json"),
+    ("tradeoff.py nowhere", "skipped: no nowhere/roc_val.json or tripod_train.json"),
     ("artefacts.py . --out out.json", "disruption by place|place 2-3 would be|without length"),
     ("books.py --sentences 30 40", "s per 1,000 sentences, peak"),
     ("training.py --rounds 1 --work '32 stories'", "times the time of plain, float32"),
