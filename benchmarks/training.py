@@ -62,7 +62,7 @@ def step(loss: Any, rows: Any, bfloat16: bool = False) -> tuple[Callable[[], flo
         with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
             value = loss([texts])
         value.backward()
-        return float(value)
+        return value.item()
 
     return run, int(texts["attention_mask"].sum())
 
