@@ -376,7 +376,6 @@ def test_smoke_fills_every_cell_and_tells_rows_apart(work, monkeypatch):
     monkeypatch.setattr(metrics, "RESAMPLES", 50)
     monkeypatch.setattr(scorers, "RANDOM_DRAWS", 2)
     # What takes long and is tested elsewhere.
-    monkeypatch.setattr(comparison.Comparison, "plot", lambda *arguments: None)
     monkeypatch.setattr(loading, "corpus_files", cache(loading.corpus_files))
     import smoke
 
