@@ -1,4 +1,4 @@
-"""Plots of scores as matplotlib figures: the curves of one story, and values with intervals."""
+"""The curves of the scores of one story as a matplotlib figure."""
 
 from __future__ import annotations
 
