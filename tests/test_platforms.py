@@ -22,11 +22,11 @@ from transformers import pipeline
 
 from narrative_twins import Story, evaluate, score_stories
 from narrative_twins.books import book_table
+from narrative_twins.books.reading import read_story_files
 from narrative_twins.data import load_story_salience, load_story_twins
 from narrative_twins.evaluation.labelled import load_labelled
 from narrative_twins.prompting.templates import read_templates
 from narrative_twins.show.formats import FORMATS
-from narrative_twins.stories.reading import read_stories
 from narrative_twins.training.losses import NarrativeTwinsLoss
 from narrative_twins.training.salience_loss import SalienceLoss
 
@@ -179,7 +179,7 @@ BOOK = "# Rain\n\nIt rained. She\nran.\n\n# Snow\n\nIt snowed.\n\n* * *\n\nHe le
 
 
 def stories_of(path):
-    return [Story.parse(each.content).sentences for each in read_stories([str(path)])]
+    return [Story.parse(each.content).sentences for each in read_story_files([str(path)])]
 
 
 def table_of(path):

@@ -6,11 +6,11 @@ from __future__ import annotations
 import io
 import posixpath
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from narrative_twins.books.markup import local_name, parse_xml
+from narrative_twins.books.markup import parse_xml
 from narrative_twins.writing import for_terminal
 
 MAX_MEMBERS = 10_000
@@ -43,17 +43,17 @@ class Archive:
         except Exception as error:  # what damaged archives raise is not documented
             problem = f"is not a complete ZIP archive inside ({error}); get it again"
             raise ValueError(problem) from None
-        self._members = {info.filename: info for info in self._zip.infolist()}
+        self.names, self.problems = self._zip.namelist(), list[str]()
         self._left = MAX_UNPACKED
-        self._names = {name.replace("\\", "/").casefold(): name for name in self._members}
-        self.names, self.problems = list(self._members), list[str]()
+        alike = {name.replace("\\", "/").casefold(): name for name in self.names}
+        self._names = alike | {name: name for name in self.names}
 
     def __contains__(self, name: str) -> bool:
-        return name in self._members
+        return self._names.get(name) == name
 
     def name(self, name: str) -> str:
         """The name of a file as the archive has it: perhaps in other cases, or with backslashes."""
-        return name if name in self else self._names.get(name.casefold(), name)
+        return self._names.get(name) or self._names.get(name.casefold(), name)
 
     def try_to(self, read: Callable[..., Any], *args: Any) -> Any:
         """What a function reads of a part that the book can do without; None, and a problem more,
@@ -75,25 +75,22 @@ class Archive:
     def parsed(self, name: str, parse: Callable[..., Any] = parse_xml, *args: Any) -> Any:
         """What a function makes of a file in the archive: by default the root element of XML. The
         errors name the file."""
-        info = self._members.get(self.name(name))
-        if info is None:
+        if (name := self.name(name)) not in self:
             raise ValueError(f"has no file {shown_name(name)} inside; get it again")
         try:
-            return parse(self._unpacked(info), *args)
+            return parse(self._unpacked(name), *args)
         except ValueError as error:
             raise ValueError(f"can't be read: its file {shown_name(name)} {error}") from None
 
-    def _unpacked(self, info: zipfile.ZipInfo) -> bytes:
-        if info.flag_bits & 1:
-            raise ValueError("is encrypted; save it without a password")
+    def _unpacked(self, name: str) -> bytes:
         # Other methods can't be unpacked bit by bit.
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        if self._zip.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError("is not compressed by deflate; pack it again")
         try:
-            with self._zip.open(info) as file:
+            with self._zip.open(name) as file:
                 data = file.read(self._left + 1)
         except Exception as error:
-            raise ValueError(f"is damaged ({error}); get it again") from None
+            raise ValueError(f"can't be unpacked ({error}); get it again") from None
         self._left -= len(data)
         if self._left < 0:
             most = f"more than {MAX_UNPACKED:,} bytes unpacked"
@@ -119,11 +116,6 @@ def inner_path(base: str, reference: str) -> tuple[str, str]:
             f"refers to {shown_name(reference)}, which is not in the file; get it again"
         )
     return name, unquote(parts.fragment)
-
-
-def elements(tree: Any, name: str) -> Iterator[Any]:
-    """All elements of a name in a tree, in lower case and without its namespace."""
-    return (element for element in tree.iter() if local_name(element.tag) == name)
 
 
 def shown_name(name: str | None) -> str:

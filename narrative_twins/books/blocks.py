@@ -68,6 +68,7 @@ _INITIAL = re.compile(r"[\"'“‘«]?[^\W\d_]")
 _LONG_WORDS = re.compile(r"[^\W\d_]{4,}")
 SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»«“)\]]*$")
 _SHOWN, _NO_TEXT = ("heading", "paragraph"), ("left out", "blank")  # kinds
+_ONE_LINE = ("heading", "break")
 _OPENING = "\"'“‘„«»‚‹›([_—–-… "
 
 
@@ -209,9 +210,10 @@ def book_of_blocks(
     """
     text, placed, said = _placed(_with_headings(_with_initials(_without_asides(blocks))))
     title = _TITLE.sub(r"\1", title) if title else said
-    placed = _without_contents(_with_breaks(_divided(text, placed)))
+    placed = [*_without_contents(_with_breaks(_divided(text, placed)))]
+    placed = _without_title_page(placed)
     headings = [block for block in placed if block.kind == "heading"]
-    chapters: list[tuple[list[Block], list[Block], set[int]]] = []
+    chapters: list[tuple[Span | None, list[Span], set[int]]] = []
     run: list[Block] = []  # the headings since the last paragraph
     is_broken = False  # after a marked break
     for block in placed:
@@ -226,7 +228,7 @@ def book_of_blocks(
                 if not chapters and (name := _title(run, headings, title)) is not None:
                     title = name
                     del run[0]
-                chapters.append((_own_headings(run), [], set()))
+                chapters.append((_span(*_own_headings(run)) if run else None, [], set()))
                 run, is_broken = [], False
             _, paragraphs, breaks = chapters[-1]
             if is_broken:
@@ -237,32 +239,19 @@ def book_of_blocks(
                 cue = NAME.fullmatch(block.lines[0])
                 if cue and cue["capitals"]:  # who speaks, and what
                     spans = ((spans[0][0], spans[1][1]), *spans[2:])
-            paragraphs += [block._replace(spans=(span,)) for span in spans]
-    if len(chapters) > 1 and not chapters[0][0] and (size := _title_page(chapters[0][1])):
-        run, paragraphs, breaks = chapters.pop(0)
-        if paragraphs := paragraphs[size:]:
-            chapters.insert(0, (run, paragraphs, {at - size for at in breaks if at > size}))
+            paragraphs += spans
     if not chapters:
         raise ValueError((*problems, "has no text of a story; check that it is complete")[0])
-    story = tuple(
-        Chapter(
-            _span(*run) if run else None,
-            tuple(block.spans[0] for block in paragraphs),
-            frozenset(breaks),
-        )
-        for run, paragraphs, breaks in chapters
-    )
-    return Book(text, story, title, _left_out(placed, story), tuple(problems))
+    story = tuple(Chapter(span, tuple(inside), frozenset(at)) for span, inside, at in chapters)
+    return Book(text, story, title, _left_out(placed), tuple(problems))
 
 
-def _left_out(blocks: Iterable[Block], chapters: Sequence[Chapter]) -> tuple[Block, ...]:
-    """The blocks that are in no paragraph of a chapter, with reasons and places."""
-    starts = {span[0] for chapter in chapters for span in chapter.paragraphs}
+def _left_out(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """The blocks that are no paragraphs of chapters, with reasons and places."""
     place, result = "the beginning", list[Block]()
     for block in blocks:
-        is_scored = block.kind == "paragraph" and block.spans[0][0] in starts
-        if block.letters and not is_scored:
-            reason = HEADING if block.kind == "heading" else block.reason or "title page"
+        if block.letters and block.kind != "paragraph":
+            reason = HEADING if block.kind == "heading" else block.reason
             where = block.place or f"after {place}"
             is_more = bool(result) and result[-1].reason == reason == LICENCE
             lines = (*result.pop().lines, *block.lines) if is_more else block.lines
@@ -329,6 +318,7 @@ def is_verse(lines: Sequence[str], width: int | None = None) -> bool:
 def wrap_width(lengths: Iterable[int]) -> int:
     """The width to which the lines of a text seem to be wrapped, by their lengths: three quarters
     of the lines of prose come near to it."""
+    # The longest line may be a title or an address that could not be broken.
     ordered = sorted(lengths)
     return max(_SHORT, ordered[len(ordered) * 3 // 4] if ordered else 0)
 
@@ -359,47 +349,40 @@ def _without_asides(blocks: Iterable[Block]) -> Iterator[Block]:
         yield block
 
 
-def _with_initials(blocks: Iterable[Block]) -> Iterator[Block]:
+def _with_initials(blocks: Iterable[Block]) -> list[Block]:
     """The blocks with an initial, which is a paragraph, before the rest of its word."""
-    initial: Block | None = None
+    result: list[Block] = []
     for block in blocks:
-        is_paragraph = block.kind == "paragraph"
-        if initial is not None:
-            if is_paragraph and block.lines and block.lines[0][:1].islower():
-                block = block._replace(lines=(initial.text + block.lines[0], *block.lines[1:]))
-            else:
-                yield initial
-            initial = None
-        if is_paragraph and _INITIAL.fullmatch(block.text) and block.text[-1].isupper():
-            initial = block
-        else:
-            yield block
-    if initial is not None:
-        yield initial
+        if [each.kind for each in (*result[-1:], block)] == ["paragraph"] * 2 and block.lines:
+            last, (line, *lines) = result[-1].text, block.lines
+            if line[0].islower() and last[-1:].isupper() and _INITIAL.fullmatch(last):
+                del result[-1]
+                block = block._replace(lines=(last + line, *lines))
+        result.append(block)
+    return result
 
 
-def _with_headings(blocks: Iterable[Block]) -> Iterator[Block]:
+def _with_headings(blocks: Sequence[Block]) -> Iterator[Block]:
     """The blocks with headings in place of labels, where the document has none of its own. A label
     may also show that the next paragraphs are a heading."""
-    blocks = list(blocks)
     labels: list[Block] = []
     is_headed = False  # by a heading just before that had no label
-    skipped = 0  # blocks before this one are in a heading
+    stop = 0  # blocks before this one are in a heading
     for at, block in enumerate(blocks):
         if block.kind == "label":
             labels.append(block)
-        elif at >= skipped:
-            if block.kind in ("heading", "paragraph") and not block.reason:
-                skipped = _end_of_heading(blocks, at, labels[-1].letters) if labels else at
-                if skipped > at:
-                    lines = tuple(line for part in blocks[at:skipped] for line in part.lines)
-                    labels[-1] = labels[-1]._replace(lines=lines)
-                if skipped > at or (block.kind == "paragraph" and not is_headed):
-                    yield from (label._replace(kind="heading") for label in labels)
-                is_headed = block.kind == "heading" and not labels
-                labels = []
-            if at >= skipped:
-                yield block
+            continue
+        if at >= stop and block.kind in _SHOWN and not block.reason:
+            stop = _end_of_heading(blocks, at, labels[-1].letters) if labels else at
+            if stop > at:
+                lines = tuple(line for part in blocks[at:stop] for line in part.lines)
+                labels[-1] = labels[-1]._replace(lines=lines)
+            if stop > at or (block.kind == "paragraph" and not is_headed):
+                yield from (label._replace(kind="heading") for label in labels)
+            is_headed = block.kind == "heading" and not labels
+            labels = []
+        if at >= stop:
+            yield block
 
 
 def _end_of_heading(blocks: Sequence[Block], at: int, label: str) -> int:
@@ -419,11 +402,10 @@ def _placed(blocks: Iterable[Block]) -> tuple[str, list[Block], str | None]:
     """The text that some blocks make, the blocks with the spans of their lines in it, and the title
     in the header of Project Gutenberg; this and its licence are left out."""
     blocks = [
-        block._replace(lines=(block.text,)) if block.kind == "heading" else block
+        block._replace(lines=(block.text or "* * *",)) if block.kind in _ONE_LINE else block
         for block in blocks
     ]
-    texts = ["\n".join(block.lines or ("* * *",)) for block in blocks if block.kind not in _NO_TEXT]
-    text = "\n\n".join(texts)
+    text = "\n\n".join("\n".join(block.lines) for block in blocks if block.kind not in _NO_TEXT)
     lo, hi = frame(text)
     title = _TITLE_LINE.search(text, 0, lo)
     lo = hi - len(text[lo:hi].lstrip())
@@ -433,10 +415,10 @@ def _placed(blocks: Iterable[Block]) -> tuple[str, list[Block], str | None]:
         if block.kind in _NO_TEXT:
             placed.append(block)
             continue
-        lines = block.lines or ("* * *",)
-        edges = list(accumulate((len(line) + 1 for line in lines), initial=position))
+        edges = list(accumulate((len(line) + 1 for line in block.lines), initial=position))
         spans = [(start, stop - 1) for start, stop in pairwise(edges)]
-        parts = groupby(zip(lines, spans, strict=True), lambda part: 0 <= part[1][0] < hi - lo)
+        lines = zip(block.lines, spans, strict=True)
+        parts = groupby(lines, lambda part: 0 <= part[1][0] < hi - lo)
         for is_inside, group in parts:
             part = _part(block.kind, *group)._replace(level=block.level, reason=block.reason)
             licence = part._replace(kind="left out", reason=LICENCE, spans=())
@@ -503,6 +485,7 @@ def _with_breaks(blocks: Iterable[Block]) -> list[Block]:
     kinds = [block.kind for block in shown if block.kind != "left out"]
     usual = zip(kinds, kinds[1:], kinds[2:], strict=False)
     count = list(usual).count(("paragraph", "blank", "paragraph"))
+    # Where many paragraphs have one before them, it is the layout of the file.
     is_usual = count * 4 > kinds.count("paragraph")
     return [
         block._replace(kind="break") if block.kind == "blank" else block
@@ -511,23 +494,16 @@ def _with_breaks(blocks: Iterable[Block]) -> list[Block]:
     ]
 
 
-def _without_contents(blocks: Sequence[Block]) -> list[Block]:
+def _without_contents(blocks: Sequence[Block]) -> Iterator[Block]:
     """The blocks with tables of contents left out: after a line `Contents` the lines that come
     again as headings, or end in numbers of pages; after such a heading also all up to the next one,
     if none ends as a sentence does; and elsewhere several lines in a row that come again."""
-    is_entry = _entries(blocks)
-    result = list(blocks)
-    at = 0
-    while at < len(result):
-        stop = at
-        if result[at].kind in _SHOWN:
-            is_titled = _CONTENTS.fullmatch(result[at].text) is not None
-            stop = _end_of_contents(blocks, at, is_titled, is_entry)
-        for inside in range(at, stop):
-            if result[inside].kind in _SHOWN:
-                result[inside] = result[inside]._replace(kind="left out", reason=CONTENTS)
-        at = max(at + 1, stop)
-    return result
+    is_entry, stop = _entries(blocks), 0
+    for at, block in enumerate(blocks):
+        if at >= stop and block.kind in _SHOWN:
+            stop = _end_of_contents(blocks, at, is_entry)
+        is_inside = at < stop and block.kind in _SHOWN
+        yield block._replace(kind="left out", reason=CONTENTS) if is_inside else block
 
 
 def _entries(blocks: Sequence[Block]) -> Callable[[str, int], bool]:
@@ -537,35 +513,32 @@ def _entries(blocks: Sequence[Block]) -> Callable[[str, int], bool]:
     parts: dict[tuple[str, ...], int] = {}  # words at their beginnings and ends
     shown = [at for at, block in enumerate(blocks) if block.kind in _SHOWN]
     for at, after in zip(shown, [*shown, -1][1:], strict=True):
-        if blocks[at].kind != "heading":
-            continue
-        forms = [words := blocks[at].words]
-        if blocks[after].kind == "heading":  # a number and a title may be one entry
-            forms.append(words + blocks[after].words)
-        for form in forms:
-            whole[form] = at
-            for size in range(1, len(form)):
-                parts[form[:size]] = parts[form[size:]] = at
+        if blocks[at].kind == "heading":
+            forms = [words := blocks[at].words]
+            if blocks[after].kind == "heading":  # a number and a title may be one entry
+                forms.append(words + blocks[after].words)
+            whole |= dict.fromkeys(forms, at)
+            parts |= dict.fromkeys((side for form in forms for side in _sides(form)), at)
 
     def is_entry(line: str, at: int) -> bool:
-        if len(line) > LONGEST_HEADING:
-            return False
-        words = Block("paragraph", (line,)).words
-        if len(words) > 2 and _PAGE.search(line):
-            words = words[:-1]
-        if not words or max(whole.get(words, -1), parts.get(words, -1)) > at:
-            return bool(words)
-        sides = (side for size in range(1, len(words)) for side in (words[:size], words[size:]))
-        return any(whole.get(side, -1) > at for side in sides)
+        words = Block("paragraph", (line,)).words if len(line) <= LONGEST_HEADING else ()
+        words = words[:-1] if len(words) > 2 and _PAGE.search(line) else words
+        is_heading = max(whole.get(words, -1), parts.get(words, -1)) > at
+        has_heading = is_heading or any(whole.get(side, -1) > at for side in _sides(words))
+        return bool(words) and has_heading
 
     return is_entry
 
 
-def _end_of_contents(
-    blocks: Sequence[Block], at: int, is_titled: bool, is_entry: Callable[[str, int], bool]
-) -> int:
+def _sides(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The beginnings and the ends of some words."""
+    return (side for size in range(1, len(words)) for side in (words[:size], words[size:]))
+
+
+def _end_of_contents(blocks: Sequence[Block], at: int, is_entry: Callable[[str, int], bool]) -> int:
     """The end of the table of contents that begins at a block, perhaps with a title; `at` if it is
     none."""
+    is_titled = _CONTENTS.fullmatch(blocks[at].text) is not None
     first: tuple[str, ...] = ()
     stop = start = at + is_titled
     count = pages = 0  # lines that come again, or end in numbers of pages
@@ -596,19 +569,30 @@ def _end_of_contents(
     return stop if is_list or count >= _ENTRIES else at
 
 
-def _title_page(paragraphs: Sequence[Block]) -> int:
-    """How many of the first paragraphs are a title page."""
-    words = [block.text for block in paragraphs]
-    words = list(takewhile(lambda text: not SENTENCE_END.search(text), words))
-    is_quoted = any(word.startswith(("—", "–", "--")) for word in words)  # from whom
+def _without_title_page(blocks: Sequence[Block]) -> Sequence[Block]:
+    """The blocks with the first paragraphs left out if they are a title page, and not a prologue or
+    an epigraph: these have sentences, or say from whom they are."""
+    shown = [block for block in blocks if block.kind in _SHOWN and block.letters]
+    paragraphs = takewhile(lambda block: block.kind == "paragraph", shown)
+    front = list(takewhile(lambda block: not SENTENCE_END.search(block.text), paragraphs))
+    words = [line for block in front for line in block.lines]
     long = _LONG_WORDS.findall(" ".join(words))
     capitals = sum(word[0].isupper() for word in long)
     is_front = capitals * 2 > len(long) or any(map(_FRONT_MATTER.search, words))
-    return len(words) * (is_front and not is_quoted)
+    is_quoted = any(word.startswith(("—", "–", "--")) for word in words)
+    kinds = pairwise(block.kind for block in shown)
+    if is_quoted or not is_front or ("heading", "paragraph") not in kinds:
+        return blocks
+    places = {block.spans for block in front}
+    return [
+        block._replace(kind="left out", reason="title page") if block.spans in places else block
+        for block in blocks
+    ]
 
 
 def _own_headings(run: Sequence[Block]) -> list[Block]:
     """The headings among those before a chapter that are its own."""
+    # What is not deeper than the heading before it begins anew: a half title, then a chapter.
     first = len(run) - 1
     while first > 0 and run[first - 1].level < run[first].level:
         first -= 1
@@ -620,8 +604,7 @@ def _title(run: Sequence[Block], headings: Sequence[Block], title: str | None) -
     if len(run) < 2:
         return None
     if title is not None:
-        letters = "".join(filter(str.isalnum, title)).casefold()
-        return title if run[0].letters == letters else None
+        return title if run[0].letters == letters_of(title).casefold() else None
     words = run[0].text.lstrip("# ")
     # "Part One" above chapters is not a title, though it may be the only part.
     level = min(heading.level for heading in headings[1:])

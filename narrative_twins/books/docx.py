@@ -1,38 +1,34 @@
-"""Books in Word files (docx), whose paragraphs are read as the HTML that they are converted to."""
+"""Books in Word files (docx), which are read as HTML after their elements got names of HTML."""
 
 from __future__ import annotations
 
 import re
-from html import escape
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
-from narrative_twins.books.archive import Archive, elements, inner_path
+from narrative_twins.books.archive import Archive, inner_path
 from narrative_twins.books.blocks import NOTE, Block, Book, book_of_blocks
-from narrative_twins.books.markup import attribute, html_blocks, local_name
+from narrative_twins.books.markup import attribute, elements, html_blocks, local_name, text_of
 
 _HEADING = re.compile(r"heading ?([1-9])")
 _LEVELS = {str(level): level for level in range(10)}  # outline levels; 9 is no heading
 _MOST_BASES = 20  # styles that a style is based on, one by another; Word allows ten
-_TAGS = {
+_LEFT_OUT = {
     **dict.fromkeys(("movefrom", "del", "deltext"), "del"),
     **dict.fromkeys("drawing pict object alternatecontent".split(), "aside"),
     "rt": "rt",
 }
 """Elements whose text is left out, as the elements of HTML that are. Pictures have text of their
 own, and copies for older programs."""
+_TAGS = _LEFT_OUT | {tag: tag for tag in "p h1 h2 h3 h4 h5 h6 hr nav".split()}
+_TEXTS = {"tab": " ", "nobreakhyphen": "-"}
 _OTHERS = re.compile(r"(?P<base>.*/)(?P<kind>footnotes|endnotes|comments|header|footer)\d*\.xml")
 _REASONS = {"comments": "comments", "header": "running headers", "footer": "running headers"}
 _NO = ("0", "false", "off", "none")
 _CONTENTS = ("subtitle", "toc ", "table of figures", "index ")  # beginnings of names of styles
 
 
-class _Style(NamedTuple):
-    """A style of paragraphs: its name in lower case, its outline level, and the id of the style
-    that it is based on."""
-
-    name: str
-    level: int | None = None
-    base: str = ""
+_Style: TypeAlias = tuple[str, int | None]
+"""The name of a style of paragraphs in lower case, and its outline level, if it has one."""
 
 
 def docx_book(data: bytes) -> Book:
@@ -50,107 +46,91 @@ def docx_book(data: bytes) -> Book:
     styles, core = archive.optional(inner_path(main, "styles.xml")[0]), "docProps/core.xml"
     names = elements(archive.optional(core), "title")
     title = next((" ".join(name.text.split()) for name in names if name.text), None)
-    html = _html(archive.parsed(main), _styles(styles))
-    blocks = html_blocks(html.encode("utf-8"), {}, is_xml=False).blocks
+    blocks = html_blocks(_as_html(archive.parsed(main), _styles(styles)))
     for name in archive.names:
         if (part := _OTHERS.fullmatch(name)) and part["base"] == main[: main.rfind("/") + 1]:
             reason = _REASONS.get(part["kind"], NOTE)
             for paragraph in elements(archive.optional(name), "p"):
-                text = " ".join("".join(paragraph.itertext()).split())
+                text = text_of(paragraph)
                 blocks.append(Block("left out", (text,), reason=reason, place=name))
     return book_of_blocks(blocks, title, problems=archive.problems)
 
 
-def _html(document: Any, styles: dict[str, _Style]) -> str:
-    """The paragraphs of a document as HTML."""
-    paragraphs = [(each, _style_of(each, styles)) for each in elements(document, "p")]
-    titles = sum(style.name == "title" for _, style in paragraphs)
-    pieces: list[str] = []
-    start = ""  # of a paragraph, whose end was deleted, or its initial
-    for paragraph, style in paragraphs:
-        if any(local_name(each.tag) in _TAGS for each in paragraph.iterancestors()):
-            continue
-        text = f"{start}{_content(paragraph)}"
-        properties = paragraph.find("{*}pPr")
-        if properties is not None and (
-            properties.find("{*}rPr/{*}del") is not None
-            or any(attribute(each, "dropcap") not in ("", "none") for each in properties)
-        ):
-            start = text
-            continue
-        start, tag = "", "p"
-        if style.name == "title":
+def _as_html(document: Any, styles: dict[str, _Style]) -> Any:
+    """A document whose elements have the names of the elements of HTML that are read alike."""
+    paragraphs = [
+        (each, _style_of(each, styles))
+        for each in elements(document, "p")
+        if not any(local_name(above.tag) in _LEFT_OUT for above in each.iterancestors())
+    ]
+    titles = sum(name == "title" for _, (name, _) in paragraphs)
+    start = None  # a paragraph whose end was deleted, or which is the initial of the next one
+    for paragraph, (name, level) in paragraphs:
+        if start is not None:
+            start.tag = "span"
+            paragraph.insert(0, start)
+            start = None
+        tag, initials = "p", (attribute(each, "dropcap") for each in paragraph.iterfind("{*}pPr/*"))
+        is_deleted = paragraph.find("{*}pPr/{*}rPr/{*}del") is not None
+        if is_deleted or not {"", "none"}.issuperset(initials):
+            start = paragraph
+        elif name == "title":
             tag = "h1" if titles == 1 else "h2"
-        elif style.name.startswith(_CONTENTS):
+        elif name.startswith(_CONTENTS):
             tag = "nav"
-        elif style.level is not None and style.level < 9:
-            tag = f"h{min(style.level + 2, 6)}"
-        elif not text and paragraph.find(".//{*}pBdr") is not None:
+        elif level is not None and level < 9:
+            tag = f"h{min(level + 2, 6)}"
+        elif paragraph.find(".//{*}pBdr") is not None and not text_of(paragraph):
             tag = "hr"
-        pieces.append(f"<{tag}>{text}</{tag}>")
-    return "".join([*pieces, f"<p>{start}</p>" * bool(start)])
-
-
-def _content(paragraph: Any) -> str:
-    """The content of a paragraph as HTML."""
-    pieces: list[str] = []
-    waiting = [paragraph]
-    while waiting:
-        element = waiting.pop()
-        if isinstance(element, str):
-            pieces.append(element)
-            continue
+        paragraph.tag = tag
+        # Its tabs and changes would be read as text.
+        for properties in paragraph.findall("{*}pPr"):
+            paragraph.remove(properties)
+    for element in document.iter():
         name = local_name(element.tag)
-        tag = _TAGS.get(name)
-        if name == "r" and (hidden := element.find("{*}rPr/{*}vanish")) is not None:
-            tag = None if attribute(hidden, "val") in _NO else "span hidden"
-        if tag:
-            pieces.append(f"<{tag}>")
-            waiting.append(f"</{tag.split()[0]}>")
-        if name in ("t", "deltext"):
-            pieces.append(escape(element.text or ""))
-        elif name in ("cr", "br") and attribute(element, "type") in ("", "textWrapping"):
-            pieces.append("<br>")
-        elif name in ("tab", "nobreakhyphen"):
-            pieces.append({"tab": " "}.get(name, "-"))
-        elif name == "alternatecontent":
-            waiting += element[:1]  # the other is a copy
-        elif name != "ppr":
-            waiting += reversed(element)
-    return "".join(pieces)
+        # Not of a page.
+        is_break = name in ("cr", "br") and attribute(element, "type") in ("", "textWrapping")
+        hidden = element.find("{*}rPr/{*}vanish") if name == "r" else None
+        element.text = element.text if name in ("t", "deltext") else _TEXTS.get(name)
+        element.tail = None
+        element.tag = "br" if is_break else _TAGS.get(name, "span")
+        element.attrib.clear()
+        if hidden is not None and attribute(hidden, "val") not in _NO:
+            element.set("hidden", "")
+        if name == "alternatecontent":
+            del element[1:]  # the others are copies
+    return document
 
 
 def _style_of(paragraph: Any, styles: dict[str, _Style]) -> _Style:
     """The style of a paragraph, with an outline level of its own if it has one."""
-    style = _Style("")
-    if (element := paragraph.find("{*}pPr/{*}pStyle")) is not None:
-        key = attribute(element, "val")
-        style = styles.get(key) or _named(key)
-    if (element := paragraph.find("{*}pPr/{*}outlineLvl")) is not None:
-        style = style._replace(level=_LEVELS.get(attribute(element, "val")))
-    return style
+    properties = paragraph.iterfind("{*}pPr/*")
+    values = {local_name(each.tag): attribute(each, "val") for each in properties}
+    key = values.get("pstyle", "")
+    name, level = styles.get(key) or (key.lower(), _level_by_name(key))
+    return name, _LEVELS.get(values["outlinelvl"]) if "outlinelvl" in values else level
 
 
 def _styles(tree: Any) -> dict[str, _Style]:
     """The styles by their ids, each with the outline level of the first style that it is based on
     and has one."""
-    styles: dict[str, _Style] = {}
-    for style in tree:
-        values = {local_name(child.tag): attribute(child, "val") for child in style.iter()}
-        key = attribute(style, "styleid")
-        name, level, _ = _named(values.get("name") or key)
-        level = _LEVELS.get(values.get("outlinelvl", "")) if level is None else level
-        styles[key] = _Style(name, level, values.get("basedon", ""))
-    for key, style in styles.items():
-        based_on = style
-        for _ in range(_MOST_BASES):
-            if based_on.level is None:
-                based_on = styles.get(based_on.base, based_on)
-        styles[key] = style._replace(level=based_on.level)
-    return styles
+    styles = {
+        attribute(style, "styleid"): {local_name(e.tag): attribute(e, "val") for e in style.iter()}
+        for style in tree
+        if local_name(style.tag) == "style"
+    }
+
+    def level_of(key: str, bases: int = _MOST_BASES) -> int | None:
+        style = styles.get(key, {})
+        level = _level_by_name(style.get("name") or key)
+        level = _LEVELS.get(style.get("outlinelvl", "")) if level is None else level
+        if level is None and bases and style:
+            return level_of(style.get("basedon", ""), bases - 1)
+        return level
+
+    return {key: ((each.get("name") or key).lower(), level_of(key)) for key, each in styles.items()}
 
 
-def _named(name: str) -> _Style:
-    """A style by its name alone."""
+def _level_by_name(name: str) -> int | None:
     heading = _HEADING.fullmatch(name.lower())
-    return _Style(name.lower(), int(heading[1]) - 1 if heading else None)
+    return int(heading[1]) - 1 if heading else None

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from narrative_twins.books.archive import Archive, elements, inner_path, shown_name
+from narrative_twins.books.archive import Archive, inner_path, shown_name
 from narrative_twins.books.blocks import Block, Book, book_of_blocks, has_chapters
 from narrative_twins.books.markup import (
     NAVIGATION,
     NOT_THE_STORY,
     attribute,
+    elements,
     html_blocks,
     local_name,
+    parse_html,
+    text_of,
 )
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
@@ -68,8 +71,8 @@ def epub_book(data: bytes) -> Book:
         labels.setdefault(archive.name(name), {}).setdefault(fragment, []).append((text, level))
     documents: dict[str, list[Block]] = {}
     for name in names:
-        document = archive.try_to(archive.parsed, name, html_blocks, labels.get(name, {}), True)
-        documents[name] = document.blocks if document else []
+        page = archive.try_to(archive.parsed, name, parse_html, True)
+        documents[name] = [] if page is None else html_blocks(page, labels.get(name, {}))
         if not names[name] and name in left_out and not has_chapters(documents[name]):
             names[name] = left_out[name]
     if all(names.values()):  # the whole book would be its cover
@@ -84,7 +87,7 @@ def epub_book(data: bytes) -> Book:
             for block in parts
             if not (reason and block.kind == "label")
         ]
-    title = next(filter(None, map(_text, elements(tree, "title"))), None)
+    title = next(filter(None, map(text_of, elements(tree, "title"))), None)
     return book_of_blocks(blocks, title, problems=archive.problems)
 
 
@@ -132,22 +135,18 @@ def _left_out(base: str, tree: Any, tag: str) -> dict[str, str]:
 def _entries(base: str, tree: Any) -> Iterator[_Entry]:
     """The entries of a table of contents that lead somewhere: links in lists of EPUB 3, or points
     of EPUB 2."""
-    waiting = [(tree, 0)]
-    while waiting:
-        element, level = waiting.pop()
-        name = local_name(element.tag)
-        level += name in ("ol", "navpoint")
-        place, text = None, ""
+    for element in tree.iter():
+        name, place, text = local_name(element.tag), None, ""
         if name == "a":
-            place, text = _place(base, element.get("href", "")), _text(element)
+            place, text = _place(base, element.get("href", "")), text_of(element)
         elif name == "navpoint":
             inside = {local_name(child.tag): child for child in reversed(element)}
-            if "navlabel" in inside and "content" in inside:
+            if inside.keys() >= {"navlabel", "content"}:
                 place = _place(base, inside["content"].get("src", ""))
-                text = _text(inside["navlabel"])
+                text = text_of(inside["navlabel"])
         if place and text:
-            yield place, text, max(1, level)
-        waiting += [(child, level) for child in reversed(element)]
+            above = [local_name(each.tag) for each in (element, *element.iterancestors())]
+            yield place, text, max(1, sum(each in ("ol", "navpoint") for each in above))
 
 
 def _place(base: str, reference: str) -> tuple[str, str] | None:
@@ -155,7 +154,3 @@ def _place(base: str, reference: str) -> tuple[str, str] | None:
         return inner_path(base, reference)
     except ValueError:
         return None
-
-
-def _text(element: Any) -> str:
-    return " ".join("".join(element.itertext()).split())

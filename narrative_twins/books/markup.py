@@ -6,9 +6,11 @@ Markup is parsed by `lxml`, and nothing else is opened for it.
 from __future__ import annotations
 
 import codecs
+import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html.entities import html5
+from types import MappingProxyType
 from typing import Any
 
 from narrative_twins.books.blocks import (
@@ -60,7 +62,7 @@ _SKIPPED_CLASSES = {
 }
 _SKIPPED_IDS = dict.fromkeys(["pg-header", "pg-footer"], LICENCE)
 _SKIPPED = {
-    **dict.fromkeys("script style template".split(), ""),  # no text
+    **dict.fromkeys("script style template title".split(), ""),  # no text of a page
     **dict.fromkeys(
         "noscript audio video iframe object button select textarea map".split(), "hidden"
     ),
@@ -73,12 +75,14 @@ _BLOCKS = frozenset(
     """
     html head body p div section article main header footer blockquote ul ol li dl dt dd table
     caption thead tbody tfoot tr figure pre address center fieldset form details summary hgroup
-    title hr h1 h2 h3 h4 h5 h6
+    hr h1 h2 h3 h4 h5 h6
     """.split()
 )
 _CELLS = frozenset(["tr", "li", "dd", "dt"])
+_LINK = "link"  # the name of an open `a` that leads to a place in the book
 _SPACES = re.compile(r"[ \t\n\r\f]+")
 _NOTE = re.compile(r"\s*[\[(]?(?:\d{1,4}|[*†‡§]{1,3})[\])]?\s*")
+_ENDS = tuple(".,;:!?\"'”’»)…")
 # What is before a number in smaller type that is the mark of a note: not one as in "10 to the 2nd".
 _BEFORE_NOTE = re.compile(r"(?:[^\W\d_]{2}|[.,;:!?…\"'”’»)\]])\Z")
 _INITIAL = re.compile(r"\A([\"'“‘«]?(?![AIO])[^\W\d_]) (?=[^\W\d_])")
@@ -117,8 +121,9 @@ _TITLE = re.compile(r"^title:[ \t]*(?P<mark>[\"']?)(?P<title>.*\S)(?P=mark)[ \t\
 def html_book(data: bytes) -> Book:
     """The book in an HTML file, see `read_book`; raises a `ValueError` that says what is wrong with
     it."""
-    document = html_blocks(data, {}, is_xml=False)
-    return book_of_blocks(document.blocks, document.title)
+    tree = parse_html(data)
+    title = next((title for name in elements(tree, "title") if (title := text_of(name))), None)
+    return book_of_blocks(html_blocks(tree), title)
 
 
 def markdown_book(text: str) -> Book:
@@ -142,7 +147,7 @@ def markdown_book(text: str) -> Book:
             line.children = [number, *(line.children or ())]
     html = parser.renderer.render(tokens, parser.options, {})
     width = wrap_width(map(len, text.splitlines(keepends=True)))
-    blocks = html_blocks(html.encode("utf-8"), {}, is_xml=False).blocks
+    blocks = html_blocks(parse_html(html.encode("utf-8")))
     return book_of_blocks(blocks, title["title"] if title else None, width)
 
 
@@ -157,47 +162,52 @@ def _inline_tag(_: Any, tokens: Sequence[Any], at: int, *__: Any) -> str:
 def parse_xml(data: bytes) -> Any:
     """The root element of an XML document, without comments. Named entities of HTML are text; a
     document that defines entities of its own is refused. Raises a `ValueError` if it is not
-    well-formed or not safe, or its encoding is unknown."""
+    well-formed or not safe, exceeds a limit, or its encoding is unknown."""
     from lxml import etree
 
     try:
-        return _parsed_xml(_decoded(data), None)
+        return _tree(data, is_html=False)
     except etree.XMLSyntaxError as error:
         problem = " ".join(str(error).split())
         raise ValueError(f"is not well-formed XML ({problem})") from None
 
 
-def html_blocks(data: bytes, labels: Labels, is_xml: bool) -> HtmlBlocks:
-    """The blocks of an HTML document, or of an XHTML document; one with errors is read as HTML.
-    `labels` are the entries of a table of contents that lead to it. Raises a `ValueError` if it
-    exceeds a limit or its encoding is unknown."""
+def parse_html(data: bytes, is_xml: bool = False) -> Any:
+    """The root element of an HTML document, or of an XHTML document, which is read as HTML if it
+    has errors. Raises a `ValueError` as `parse_xml` does."""
+    from lxml import etree
+
+    if is_xml:
+        try:
+            return _tree(data, is_html=False)
+        except etree.XMLSyntaxError:
+            pass
+    return _tree(data, is_html=True)
+
+
+def _tree(data: bytes, is_html: bool) -> Any:
     from lxml import etree
 
     text = _decoded(data)
-    if is_xml:
-        try:
-            return _parsed_xml(text, HtmlBlocks(labels))  # type: ignore[no-any-return]
-        except etree.XMLSyntaxError:
-            pass
-    target = HtmlBlocks(labels)
-    options = {"encoding": "utf-8", "no_network": True, "huge_tree": True}
-    parser = etree.HTMLParser(target=target, **options)
-    return etree.fromstring(text.encode("utf-8"), parser) if text else target.close()
-
-
-def _parsed_xml(text: str, target: Any) -> Any:
-    from lxml import etree
-
-    # Declared entities can be files and addresses, and grow without bounds.
-    if _DECLARATIONS.search(text):
-        raise ValueError(
-            "declares entities or the like in its DOCTYPE, which is not read; remove them"
-        )
-    text = _XML_DECLARATION.sub("", text, count=1)
-    text = _ENTITY.sub(lambda name: html5.get(f"{name[1]};", f"&amp;{name[1]};"), text)
-    settings = {"resolve_entities": False, "no_network": True}
-    settings |= {"remove_comments": True, "remove_pis": True}
-    return etree.fromstring(text.encode("utf-8"), etree.XMLParser(target=target, **settings))
+    if not is_html:
+        # Declared entities can be files and addresses, and grow without bounds.
+        if _DECLARATIONS.search(text):
+            raise ValueError(
+                "declares entities or the like in its DOCTYPE, which is not read; remove them"
+            )
+        text = _XML_DECLARATION.sub("", text, count=1)
+        text = _ENTITY.sub(lambda name: html5.get(f"{name[1]};", f"&amp;{name[1]};"), text)
+    options = {"no_network": True, "resolve_entities": False, "encoding": "utf-8"}
+    options |= {"remove_comments": True, "remove_pis": True, "html": is_html, "huge_tree": is_html}
+    source = io.BytesIO(text.encode("utf-8") or b"<html/>")
+    parser, depth = etree.iterparse(source, ("start", "end"), **options), 0
+    # The limits hold while the tree grows: closing tags are searched for in all open elements.
+    for event, element in parser:
+        depth += 1 if event == "start" else -1
+        if depth > MAX_DEPTH or len(element.attrib) > MAX_ATTRIBUTES:
+            limits = f"{MAX_DEPTH} elements in each other, or {MAX_ATTRIBUTES:,} attributes of one"
+            raise ValueError(f"has more than {limits}; convert it to plain text")
+    return etree.Element("html") if parser.root is None else parser.root
 
 
 def _decoded(data: bytes) -> str:
@@ -220,146 +230,114 @@ def _decoded(data: bytes) -> str:
     raise ValueError(f"is not in {' or '.join(names)}; convert it to UTF-8")
 
 
-class HtmlBlocks:
-    """The blocks of an HTML or XHTML document, whose elements and texts `lxml` passes on in order.
-    No tree is made, so time and memory are linear.
+def html_blocks(tree: Any, labels: Labels = MappingProxyType({})) -> list[Block]:
+    """The blocks of an HTML document, in order; `labels` are the entries of a table of contents
+    that lead to it."""
+    return _HtmlReader(tree, labels).blocks
 
-    Args:
-        labels: the entries of a table of contents that lead to this document.
 
-    Attributes:
-        blocks: the blocks, in order.
-        title: the title of the document, if it has one.
-    """
+class _HtmlReader:
+    """The blocks of an HTML document. Its elements are visited in order, with one block open."""
 
-    def __init__(self, labels: Labels) -> None:
+    def __init__(self, tree: Any, labels: Labels) -> None:
+        from lxml import etree
+
         self.blocks: list[Block] = []
-        self.title: str | None = None
         self._labels = dict(labels)
-        self._open: list[str] = []  # the names of the elements that are read
-        self._skipped = 0  # the elements that are not read, in each other
-        self._reason, self._aside = "", list[str]()  # of these: the reason, and their text
+        self._open: list[str] = []  # the names of the open elements; "" for one that is left out
         self._heading = 0  # the level of the open heading; it ends with any heading inside
-        # The open link within the book or superscript: its depth, and in the pieces its place if it
-        # may be a note.
-        self._link, self._note = -1, -1
-        self._directions: list[int] = []  # the depths of stage directions, put in brackets
-        # Of the open block: its text, whether it has any, its characters in links, and whether it
-        # has an initial.
+        # Of the open block: its text, which begins with a letter or mark, the letters of it in
+        # links, and whether it has an initial.
         self._pieces: list[str] = []
-        self._has_text, self._linked, self._drop = False, 0, False
+        self._linked, self._drop = 0, False
         self._add_labels("")
+        walk = etree.iterwalk(tree, ("start", "end"))
+        for event, element in walk:
+            if event == "end":
+                self._end(element)
+                self._add(element.tail)
+            elif (reason := self._start(element)) is None:
+                self._add(element.text)
+            else:
+                walk.skip_subtree()
+                if reason and (words := text_of(element)):
+                    self.blocks.append(Block("left out", (words,), reason=reason))
+        self._flush()
 
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Begin an element. Raises a `ValueError` at a limit."""
-        name = local_name(tag)
-        values = {local_name(key): value for key, value in attributes.items()}
-        if len(self._open) + self._skipped >= MAX_DEPTH or len(values) > MAX_ATTRIBUTES:
-            limits = f"{MAX_DEPTH} elements in each other, or {MAX_ATTRIBUTES:,} attributes of one"
-            raise ValueError(f"has more than {limits}; convert it to plain text")
-        reason = None if self._skipped else _reason(name, values)
-        if self._skipped or reason is not None:
-            self._skipped += 1
-            self._reason = self._reason if reason is None else reason
-            return
+    def _start(self, element: Any) -> str | None:
+        """Begin an element; the reason if it is left out."""
+        name = local_name(element.tag)
+        values = {local_name(key): value for key, value in element.items()}
+        reason = _reason(name, values)
+        is_inner = ":" not in values.get("href", ":").partition("#")[0]
+        if reason is None and ((name == "a" and is_inner) or name == "sup"):
+            if not {_LINK, "sup"} & set(self._open):
+                reason = NOTE if self._is_note(element, name) else None
+                name = _LINK if name == "a" else name
+        if reason is not None:
+            self._open.append("")
+            return reason
         if name in _BLOCKS:
             self._flush()
         self._add_labels(values.get("id") or values.get("name", ""))
         if name == "hr":
             self.blocks.append(Block("break"))
-        elif name == "br":
-            self._pieces.append("\n")
-        elif name in ("td", "th"):
-            self._pieces.append(" ")
+        elif name in ("br", "td", "th"):
+            self._pieces += ["\n" if name == "br" else " "] * bool(self._pieces)
         elif name == "img" and len(values.get("alt", "")) == 1:
-            self.data(values["alt"])
-        elif name in ("a", "sup") and self._link < 0:
-            if name == "sup" or ":" not in values.get("href", ":").partition("#")[0]:
-                self._begin_link(name)
-        if _DIRECTION.search(values.get("class", "")):
-            self._pieces.append("[")
-            self._directions.append(len(self._open))
-        self._drop = self._drop or (
-            not self._has_text and _INITIAL_CLASS.search(values.get("class", "")) is not None
-        )
+            self._add(values["alt"])
+        form = values.get("class", "")
+        if not self._pieces:
+            self._drop = self._drop or _INITIAL_CLASS.search(form) is not None
+        self._pieces += ["["] * bool(_DIRECTION.search(form))
         self._heading = _HEADINGS.get(name, self._heading)
         self._open.append(name)
+        return None
 
-    def end(self, tag: str) -> None:
-        """End an element."""
-        if self._skipped:
-            self._skipped -= 1
-            if not self._skipped:
-                self._leave_out("".join(self._aside), self._reason)
-                self._aside = []
-            return
-        name = local_name(tag)
-        if self._directions and self._directions[-1] == len(self._open) - 1:
+    def _end(self, element: Any) -> None:
+        name = self._open[-1]
+        if name and _DIRECTION.search(element.get("class", "")):
             self._pieces.append("]")
-            self._directions.pop()
-        if self._link == len(self._open) - 1:
-            # A number or a mark within a paragraph leads to a note.
-            words = "".join(self._pieces[self._note :])
-            if self._note >= 0 and _NOTE.fullmatch(words):
-                self._linked -= len(letters_of(words)) * (name == "a")
-                del self._pieces[self._note :]
-                self._leave_out(words, NOTE)
-            self._link = self._note = -1
         if name in _BLOCKS:
             self._flush(name)
         self._heading = 0 if name in _HEADINGS else self._heading
         self._open.pop()
 
-    def data(self, text: str) -> None:
-        """Add text."""
-        if self._skipped:
-            self._aside.append(text)
-            return
-        text = text.replace("\u00ad", "")  # where a word may be divided
-        self._pieces.append(text if "pre" in self._open else _SPACES.sub(" ", text))
-        self._has_text = self._has_text or not text.isspace()
-        if self._link >= 0 and self._open[self._link] == "a":
-            self._linked += len(letters_of(text))
+    def _add(self, text: str | None) -> None:
+        text = (text or "").replace("\u00ad", "")  # where a word may be divided
+        if text and (self._pieces or not text.isspace()):
+            self._pieces.append(text if "pre" in self._open else _SPACES.sub(" ", text))
+            self._linked += len(letters_of(text)) if _LINK in self._open else 0
 
-    def close(self) -> HtmlBlocks:
-        """End the document."""
-        self._flush()
-        return self
-
-    def _begin_link(self, name: str) -> None:
+    def _is_note(self, element: Any, name: str) -> bool:
+        """Whether a link or superscript within a paragraph is the mark of a note."""
         before = "".join(self._pieces[-2:])
-        self._link = len(self._open)
-        self._note = -1
-        if self._has_text and not self._heading:
-            in_cell = not _CELLS.isdisjoint(self._open)
-            is_apart = in_cell and not before.endswith(tuple(".,;:!?\"'”’»)…"))
-            if not (is_apart if name == "a" else not _BEFORE_NOTE.search(before)):
-                self._note = len(self._pieces)
-
-    def _leave_out(self, text: str, reason: str) -> None:
-        if reason and (words := " ".join(text.split())):
-            self.blocks.append(Block("left out", (words,), reason=reason))
+        if not before or self._heading:
+            return False
+        if name == "sup":
+            is_apart = _BEFORE_NOTE.search(before) is not None
+        else:  # in a cell it may be the number of a chapter
+            is_apart = _CELLS.isdisjoint(self._open) or before.endswith(_ENDS)
+        return is_apart and _NOTE.fullmatch("".join(element.itertext())) is not None
 
     def _add_labels(self, key: str) -> None:
         # A label within a paragraph can't be the heading of what follows.
-        if key in self._labels and not self._heading and not self._has_text:
+        if key in self._labels and not self._heading and not self._pieces:
             for text, level in self._labels.pop(key):
                 self.blocks.append(Block("label", (text,), level))
 
     def _flush(self, ended: str = "") -> None:
         """End the block, at the end of the element `ended`."""
-        text, linked = "".join(self._pieces), self._linked
-        drop = self._drop
-        self._pieces, self._has_text, self._linked, self._note, self._drop = [], False, 0, -1, False
+        text, linked, drop = "".join(self._pieces), self._linked, self._drop
+        self._pieces, self._linked, self._drop = [], 0, False
         lines = [_SPACES.sub(" ", line).strip() for line in text.split("\n")]
         if drop:
             lines[0] = _INITIAL.sub(r"\1", lines[0], count=1)
         words = tuple(filter(None, lines))
-        if "title" in self._open:
-            self.title = self.title or " ".join(words) or None
-        elif words and (self._heading or "hgroup" in self._open):
+        if words and (self._heading or "hgroup" in self._open):
             self.blocks.append(Block("heading", words, self._heading or _LOWEST))
         elif linked and linked >= sum(map(str.isalpha, text)):
+            # Only links: it may be an entry of a table of contents, also where no title says so.
             self.blocks.append(Block("paragraph", words, reason=CONTENTS))
         elif words:
             # An empty line, of two line breaks, ends a paragraph.
@@ -390,6 +368,16 @@ def _reason(name: str, values: Mapping[str, str]) -> str | None:
 def local_name(name: str) -> str:
     """A name of an element or attribute without its namespace, in lower case."""
     return name.rpartition("}")[2].rpartition(":")[2].lower()
+
+
+def elements(tree: Any, name: str) -> Iterator[Any]:
+    """All elements of a name in a tree, in lower case and without its namespace."""
+    return (element for element in tree.iter() if local_name(element.tag) == name)
+
+
+def text_of(element: Any) -> str:
+    """All text in an element, on one line."""
+    return " ".join("".join(element.itertext()).split())
 
 
 def attribute(element: Any, name: str) -> str:

@@ -43,6 +43,7 @@ def plain_book(text: str, more: Iterable[Block] = ()) -> Book:
     """The book in a plain text, see `read_book`; `more` is what was left out of it before. Raises a
     `ValueError` if it has no paragraphs."""
     groups = list(_groups(text))
+    # Some files have two blank lines between all paragraphs, so only more than usual are a break.
     gaps = Counter(gap for gap, _ in groups[1:])
     usual = max(gaps, key=lambda gap: (gaps[gap], -gap), default=0)
     blocks = [*more]

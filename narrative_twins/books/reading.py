@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
-from typing import NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
+from typing import IO, NamedTuple
 
 from narrative_twins.books.blocks import Book
 from narrative_twins.books.docx import docx_book
@@ -16,19 +17,19 @@ from narrative_twins.books.plain import pdf_book, plain_book
 from narrative_twins.extras import check_extra
 from narrative_twins.stories.reading import (
     ROWS,
-    STORY_SUFFIXES,
     Document,
-    count_stories,
+    Lines,
+    cut_lines,
     decode,
     document_of,
-    files_of,
-    read_stories,
+    guess_format,
+    stories_in,
     story_in_column,
 )
 from narrative_twins.stories.story import StoryError
 from narrative_twins.writing import STDIN, for_terminal
 
-_PARQUET = ".parquet"
+_FORMATS_OF_ROWS = ROWS | {"parquet": (".parquet",)}
 MAX_FILE = 256_000_000
 """Bytes of the largest file that is read as a book, with its pictures."""
 NOT_READ = {
@@ -100,19 +101,17 @@ def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
     """
     name = os.fspath(path)
     try:
-        return _book_in(name, input_format)
+        with _opened(name) as file:
+            return book_of(name, file.read(MAX_FILE + 1), input_format)
+    except OSError as error:
+        problem = f"can't be read ({error.strerror}); check the name"
+        raise StoryError(f"{for_terminal(name)}: {problem}") from error
     except ValueError as error:
         raise StoryError(f"{for_terminal(name)}: {error}") from error
 
 
-def _book_in(path: str, input_format: str) -> Book:
-    """As `read_book`, also of standard input; the errors are `ValueError` without the name."""
-    try:
-        with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
-            data = file.read(MAX_FILE + 1)
-    except OSError as error:
-        raise ValueError(f"can't be read ({error.strerror}); check the name") from None
-    return book_of(path, data, input_format)
+def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
+    return nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb")
 
 
 def book_of(name: str, data: bytes, input_format: str = "auto") -> Book:
@@ -139,15 +138,30 @@ def book_of(name: str, data: bytes, input_format: str = "auto") -> Book:
 def book_format(name: str) -> str:
     """The format of a file by its suffix: a name in `BOOK_FORMATS`, or a format of rows."""
     suffix = os.path.splitext(name)[1].lower()
-    formats = {key: form.suffixes for key, form in BOOK_FORMATS.items()} | ROWS
+    formats = {key: form.suffixes for key, form in BOOK_FORMATS.items()} | _FORMATS_OF_ROWS
     return next((key for key, suffixes in formats.items() if suffix in suffixes), "text")
 
 
-def story_suffixes() -> tuple[str, ...]:
-    """The suffixes of the files that are read of a folder of stories and books: not of pages, which
-    may be an earlier output of this package."""
-    books = {suffix for form in BOOK_FORMATS.values() for suffix in form.suffixes}
-    return (*STORY_SUFFIXES, *(books - set(BOOK_FORMATS["html"].suffixes)), _PARQUET)
+def files_of(paths: Iterable[str]) -> list[str]:
+    """The paths, with each folder replaced by the files in it that may have stories, in the order
+    of their names: not those in its folders, no hidden ones, and no pages, which may be an earlier
+    output of this package. A folder without such files stays."""
+    files: list[str] = []
+    for path in paths:
+        is_folder = path != STDIN and os.path.isdir(path) and os.access(path, os.R_OK)
+        inside = [
+            os.path.join(path, name)
+            for name in (sorted(os.listdir(path)) if is_folder else ())
+            if name.lower().endswith(_story_suffixes()) and not name.startswith(".")
+        ]
+        files += [file for file in inside if os.path.isfile(file)] or [path]
+    return files
+
+
+def _story_suffixes() -> tuple[str, ...]:
+    rows = (suffix for form in _FORMATS_OF_ROWS.values() for suffix in form if suffix != ".rejects")
+    books = (form.suffixes for name, form in BOOK_FORMATS.items() if name != "html")
+    return (*rows, *chain(*books))
 
 
 def read_story_files(
@@ -156,45 +170,78 @@ def read_story_files(
     named: bool | None = None,
     column: str | None = None,
 ) -> Iterator[Document]:
-    """Read the stories of some files as `read_stories` does, and each book in HTML, EPUB, Word
-    (docx) or PDF as a story. Text and Markdown are not searched for chapters. A path may also be a
-    Parquet file, the Hub id of a data set or a path on the Hub, with a story in each row: all
-    splits, in the order of their files. The arguments are as for `read_stories`; the format may
-    also be the name of one of books."""
-    paths = files_of(paths, story_suffixes())
+    """Read the stories of some files, lazily and in bounded memory.
+
+    A text file, a book in HTML, EPUB, Word or PDF, and each row of a file for `stories_in` are one
+    story each, in any form that `Story.parse` accepts. Text and Markdown are not searched for
+    chapters. A path may also be a folder, see `files_of`; a Parquet file, the Hub id of a data set
+    or a path on the Hub, with a story in each row: all splits, in the order of their files.
+
+    Args:
+        paths: names of files and folders; `-` is standard input.
+        input_format: the format, of books or of rows; `"auto"` selects it by suffix, text if that
+            is unknown. Standard input is JSON Lines if its first non-blank line starts with `{` or
+            is a JSON list.
+        named: whether a text gets the file name as id; None if there are several files.
+        column: the column (in JSON the key) of the stories, see `story_in_column`; default the only
+            one, or one of `TEXT_COLUMNS`.
+    """
+    paths = files_of(paths)
     named = len(paths) > 1 if named is None else named
+    is_auto = input_format == "auto"
     for path in paths:
-        form = book_format(path) if input_format == "auto" else input_format
-        if input_format == "auto" and _has_rows(path):
+        form = book_format(path) if is_auto else input_format
+        if is_auto and (form == "parquet" or is_on_hub(path)):
             yield from _rows(path, column)
             continue
-        is_read = input_format != "auto" or not path.lower().endswith(tuple(NOT_READ))
-        if is_read and (form not in BOOK_FORMATS or form in ("text", "markdown")):
-            yield from read_stories([path], input_format, named, column)
-            continue
+        is_other = is_auto and path.lower().endswith(tuple(NOT_READ))
+        is_book = is_other or (form in BOOK_FORMATS and form not in ("text", "markdown"))
         name = "standard input" if path == STDIN else for_terminal(path)
-        document = document_of(name, _book_in, path, input_format)
-        if named and document.problem is None:
-            document = document._replace(content={"id": name, "text": document.content})
-        yield document
+        try:
+            with _opened(path) as file:
+                lines: Lines = file
+                if is_auto and path == STDIN:
+                    form, lines = guess_format(cut_lines(file))
+                if is_book:
+                    data = file.read(MAX_FILE + 1)
+                    documents = iter([document_of(name, book_of, path, data, input_format)])
+                else:
+                    documents = stories_in(lines, name, form, column)
+                for document in documents:
+                    if named and form not in ROWS and document.problem is None:
+                        document = document._replace(content={"id": name, "text": document.content})
+                    yield document
+        except IsADirectoryError:
+            suffixes = ", ".join(_story_suffixes())
+            yield Document(name, None, f"is a folder without a story; put files in it ({suffixes})")
+        except OSError as error:
+            yield Document(name, None, f"can't be read ({error.strerror}); check the name")
 
 
 def count_story_files(paths: Iterable[str], input_format: str = "auto") -> int:
-    """As `count_stories`, for `read_story_files`."""
-    paths = files_of(paths, story_suffixes())
-    tables = [path for path in paths if input_format == "auto" and _has_rows(path)]
-    files = [path for path in paths if path not in tables]
-    stories = count_stories(files, input_format)
-    if not tables or (files and not stories) or not all(map(os.path.isfile, tables)):
-        return 0 if tables else stories
+    """The approximate number of stories that `read_story_files` yields; 0 if it can't be known
+    without parsing a file."""
+    count = 0
+    for path in files_of(paths):
+        form = book_format(path) if input_format == "auto" else input_format
+        if form == "json" or not os.path.isfile(path):
+            return 0
+        if form == "parquet":
+            from narrative_twins.data.records import count_rows
+            from narrative_twins.data.rows import RowError
 
-    from narrative_twins.data.records import count_rows
-    from narrative_twins.data.rows import RowError
-
-    try:
-        return stories + sum(map(count_rows, tables))
-    except RowError:  # it is reported when the file is read
-        return 0
+            try:
+                count += count_rows(path)
+            except RowError:  # it is reported when the file is read
+                return 0
+        elif form in ROWS:
+            with open(path, "rb") as file:
+                # The first line of a table names its columns.
+                lines = sum(1 for line in cut_lines(file) if line.strip())
+                count += max(0, lines - (form == "csv"))
+        else:
+            count += 1
+    return count
 
 
 def _rows(path: str, column: str | None) -> Iterator[Document]:
@@ -215,11 +262,6 @@ def _rows(path: str, column: str | None) -> Iterator[Document]:
     except (OSError, ValueError) as error:
         problem = f"can't be loaded: {' '.join(str(error).split())}"
         yield Document(for_terminal(path), None, problem)
-
-
-def _has_rows(path: str) -> bool:
-    """Whether a path is a Parquet file or on the Hub."""
-    return path.lower().endswith(_PARQUET) or is_on_hub(path)
 
 
 def is_on_hub(path: str) -> bool:

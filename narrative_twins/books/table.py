@@ -216,13 +216,13 @@ def book_table(book: Book | str | os.PathLike[str], splitter: Splitter | None = 
         if not spans:
             continue
         texts = [book.text[slice(*span)] for span in spans]
-        # By paragraph of each sentence, how many breaks have passed; a paragraph without a sentence
-        # leaves its break to the next one.
         paragraphs = [bisect_left(stops, stop) for _, stop in spans]
-        changes = [i for i, (a, b) in enumerate(pairwise(paragraphs), start=1) if a != b]
-        passed = [bisect_right(sorted(chapter.breaks), paragraphs[i]) for i in (0, *changes)]
-        breaks = [i for i, (a, b) in zip(changes, pairwise(passed), strict=True) if a != b]
-        starts = [0, *changes]
+        starts = [0, *(i for i, (a, b) in enumerate(pairwise(paragraphs), start=1) if a != b)]
+        # A paragraph without a sentence, such as a name that is one sentence with the speech after
+        # it, leaves its break to the next paragraph.
+        marks = sorted(chapter.breaks)
+        passed = [bisect_right(marks, paragraphs[i]) for i in starts]
+        breaks = [i for i, (a, b) in zip(starts[1:], pairwise(passed), strict=True) if a != b]
         scenes = [
             {
                 "span": (spans[lo][0], spans[hi - 1][1]),
@@ -259,6 +259,7 @@ def scene_spans(
     edges = [0, *breaks, count]
     for lo, hi in pairwise(list(edges)):
         scenes = round((hi - lo) / SCENE) if hi - lo > 2 * SCENE else 1
+        # Further away, scenes would be of very different lengths; then a paragraph is divided.
         reach = (hi - lo) // scenes // 3
         for _, size in even_windows(hi - lo, scenes)[:-1]:
             even = lo + size

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import click
 from tqdm import tqdm
 
-from narrative_twins.books.reading import count_story_files, story_suffixes
+from narrative_twins.books.reading import count_story_files, files_of
 from narrative_twins.commands.options import Count, command
 from narrative_twins.commands.shared import (
     FILES,
@@ -28,7 +28,6 @@ from narrative_twins.commands.shared import (
     watch,
 )
 from narrative_twins.salience.options import FAST
-from narrative_twins.stories.reading import files_of
 from narrative_twins.stories.story import StoryError
 from narrative_twins.writing import STDIN, for_terminal
 
@@ -112,7 +111,7 @@ class _Sources:
         named: dict[str, str] = {}
         for path in paths:
             matching = [] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
-            for file in files_of(matching or [path], story_suffixes()):
+            for file in files_of(matching or [path]):
                 name = os.path.normpath(file) if os.path.exists(file) else file
                 named.setdefault(os.path.realpath(file), name)
         self.files = list(named.values())

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from narrative_twins.baselines.scorers import cosine_matrix
+from narrative_twins.books.reading import count_story_files, read_story_files
 from narrative_twins.data.records import as_released
 from narrative_twins.data.rows import RowError, check_list, check_story, twin_windows, window_sizes
 from narrative_twins.encoder.loading import default_encoder, fingerprint
@@ -41,7 +42,6 @@ from narrative_twins.making.generated import (
     write_facts,
     write_rows,
 )
-from narrative_twins.stories.reading import count_stories, read_stories
 from narrative_twins.stories.story import check_unicode, even_windows
 from narrative_twins.writing import JsonlLog, digest, digest_of_files
 
@@ -106,7 +106,7 @@ def read_works(
         anonymized: use the translations of `Tell me again!` with names replaced as twins; the story
             keeps its names, so that story and twin have no names in common.
     """
-    for name, content, problem in read_stories(files, column=""):
+    for name, content, problem in read_story_files(files, column=""):
         try:
             if problem is not None:
                 raise RowError(name, problem)
@@ -400,7 +400,7 @@ def make_long_twins(
     log = JsonlLog(f"{out}.part", settings, resume)
     with log:
         remaining = islice(read_works(files, anonymized), len(log.rows), None)
-        total = count_stories(files) - len(log.rows)
+        total = count_story_files(files) - len(log.rows)
         for _, work in tqdm(remaining, None, max(0, total) or None, disable=not progress):
             if isinstance(work, RowError):
                 report(str(work))

@@ -18,13 +18,13 @@ from typing import Any, TypeAlias
 
 from rich.console import Console
 
+from narrative_twins.books.reading import read_story_files
 from narrative_twins.books.result import BookSalience
 from narrative_twins.extras import check_extra
 from narrative_twins.plots.style import render
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.pages import book_html, to_html
 from narrative_twins.show.terminal import TOP, book_text, to_table
-from narrative_twins.stories.reading import read_stories
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ def read_results(paths: Iterable[str | os.PathLike[str]]) -> Iterator[StorySalie
     for path in paths:
         file = os.fspath(path)
         form = "json" if file.lower().endswith(".json") else "jsonl"
-        for document in read_stories([file], form, column=""):
+        for document in read_story_files([file], form, column=""):
             try:
                 if document.problem is not None:
                     raise ValueError(document.problem)

@@ -6,18 +6,14 @@ from __future__ import annotations
 import codecs
 import csv
 import json
-import os
 import re
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from itertools import chain, zip_longest
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from narrative_twins.stories.story import CONTENTS
-from narrative_twins.writing import STDIN, for_terminal
 
 Lines: TypeAlias = IO[bytes] | Iterable[bytes]
 """A binary file, or lines of one."""
@@ -32,25 +28,12 @@ MAX_DOCUMENT = 1_000_000_000
 
 TEXT_COLUMNS = ("text", "story", "content", "synopsis", "plot", "summary")
 """Columns that are taken for the stories if no other is named, the first that a table has."""
-ROC_SENTENCES = tuple(f"sentence{number}" for number in range(1, 6))
+_ROC_SENTENCES = tuple(f"sentence{number}" for number in range(1, 6))
 """The columns of the sentences of ROCStories (Mostafazadeh et al., 2016); the others are `storyid`
 and `storytitle`."""
 
 ROWS = {"jsonl": (".jsonl", ".ndjson", ".rejects"), "json": (".json",), "csv": (".csv", ".tsv")}
 """The formats of files with a story in each row, with their suffixes. All other files are text."""
-STORY_SUFFIXES = (
-    ".jsonl",
-    ".ndjson",
-    ".json",
-    ".csv",
-    ".tsv",
-    ".txt",
-    ".text",
-    ".fountain",
-    ".md",
-    ".markdown",
-)
-"""The suffixes of the files that are read of a folder."""
 _OTHER_FILES = {
     b"PAR1": "Parquet",
     b"%PDF-": "PDF",
@@ -73,97 +56,27 @@ class Document(NamedTuple):
     problem: str | None = None
 
 
-def read_stories(
-    paths: Iterable[str],
-    input_format: str = "auto",
-    named: bool | None = None,
-    column: str | None = None,
-) -> Iterator[Document]:
-    """Read the stories of some files, lazily and in bounded memory.
+def stories_in(file: Lines, name: str, form: str, column: str | None = None) -> Iterator[Document]:
+    """Read the stories of an open file called `name`, lazily and in bounded memory.
 
-    A text file, a line of a JSON Lines file, the object of a JSON file and each item of its list
-    are one story each, in any form that `Story.parse` accepts; and so is a row of a table (CSV):
-    the five sentences of ROCStories, or the text in a column, with the id in the column `id`, if
-    there is one. If there are several files, a text gets the file name as id. Of a folder, the
-    files with one of `STORY_SUFFIXES` are read. Lines and texts of more than `MAX_LINE` bytes, and
-    JSON documents of more than `MAX_DOCUMENT`, are problems. `read_story_files` reads books, too.
+    A text, a line of a JSON Lines file, the object of a JSON file and each item of its list are one
+    story each, in any form that `Story.parse` accepts; and so is a row of a table (CSV), with the
+    id in the column `id`, if there is one. Lines and texts of more than `MAX_LINE` bytes, and JSON
+    documents of more than `MAX_DOCUMENT`, are problems.
 
     Args:
-        paths: names of files and folders; `-` is standard input.
-        input_format: the format; `"auto"` selects it by suffix, text if that is unknown. Standard
-            input is JSON Lines if its first non-blank line starts with `{` or is a JSON list.
-        named: whether a text gets the file name as id; None if there are several files.
-        column: the column (in JSON the key) of the stories, see `story_in_column`; default the only
-            one, or one of `TEXT_COLUMNS`.
+        file: the file.
+        name: for messages.
+        form: a name in `ROWS`; all others are text.
+        column: see `story_in_column`.
     """
-    paths = files_of(paths)
-    named = len(paths) > 1 if named is None else named
-    for path in paths:
-        name = "standard input" if path == STDIN else for_terminal(path)
-        try:
-            with nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb") as file:
-                yield from stories_in(file, name, input_format, named, column)
-        except IsADirectoryError:
-            suffixes = ", ".join(STORY_SUFFIXES)
-            yield Document(name, None, f"is a folder without a story; put files in it ({suffixes})")
-        except OSError as error:
-            yield Document(name, None, f"can't be read ({error.strerror}); check the name")
-
-
-def files_of(paths: Iterable[str], suffixes: tuple[str, ...] = STORY_SUFFIXES) -> list[str]:
-    """The paths, with each folder replaced by the files in it that end in one of the suffixes, in
-    the order of their names: not those in its folders, and no hidden ones. A folder without such
-    files stays."""
-    files: list[str] = []
-    for path in paths:
-        is_folder = path != STDIN and os.path.isdir(path) and os.access(path, os.R_OK)
-        inside = [
-            os.path.join(path, name)
-            for name in (sorted(os.listdir(path)) if is_folder else ())
-            if name.lower().endswith(suffixes) and not name.startswith(".")
-        ]
-        files += [file for file in inside if os.path.isfile(file)] or [path]
-    return files
-
-
-def count_stories(paths: Iterable[str], input_format: str = "auto") -> int:
-    """The approximate number of stories that `read_stories` yields; 0 if it can't be known without
-    parsing a file."""
-    count = 0
-    for path in files_of(paths):
-        form = _format_of(path) if input_format == "auto" else input_format
-        if path == STDIN or form == "json" or not os.path.isfile(path):
-            return 0
-        if form not in ROWS:
-            count += 1
-            continue
-        with open(path, "rb") as file:
-            lines = sum(1 for line in cut_lines(file) if line.strip())
-        # The first line of a table names its columns.
-        count += max(0, lines - 1) if form == "csv" else lines
-    return count
-
-
-def stories_in(
-    file: Lines,
-    name: str,
-    input_format: str = "auto",
-    named: bool = False,
-    column: str | None = None,
-) -> Iterator[Document]:
-    """Read the stories of an open file called `name`, see `read_stories`; `named` makes its name
-    the id of a text."""
-    if input_format == "auto":
-        input_format = _format_of(name)
-        if name == "standard input":
-            input_format, file = _guess_format(cut_lines(file))
-    if input_format == "csv":
+    if form == "csv":
         yield from _table(name, file, column)
-    elif input_format == "jsonl":
+    elif form == "jsonl":
         for number, line in enumerate(cut_lines(file), start=1):
             if line.strip(_BLANK):
                 yield document_of(f"{name}, line {number}", _json_row, line, column)
-    elif input_format == "json":
+    elif form == "json":
         document = document_of(name, read_json, file)
         if isinstance(document.content, list):
             for at, item in enumerate(document.content):
@@ -173,10 +86,7 @@ def stories_in(
         else:
             yield document
     else:
-        document = document_of(name, lambda: decode(_whole(file, MAX_LINE)))
-        if named and document.problem is None:
-            document = document._replace(content={"id": name, "text": document.content})
-        yield document
+        yield document_of(name, lambda: decode(_whole(file, MAX_LINE)))
 
 
 def cut_lines(file: Lines) -> Iterator[bytes]:
@@ -320,22 +230,18 @@ def check_cells(row: Row) -> dict[str, Any]:
     return row
 
 
-def read_roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of ROCStories as a story with `id`, `title` and `sentences`; white space is normalized.
-    What is missing is None, or an empty sentence."""
-    title, *sentences = (
-        " ".join((row.get(name) or "").split()) for name in ("storytitle", *ROC_SENTENCES)
-    )
-    return {"id": row["storyid"] or None, "title": title or None, "sentences": sentences}
-
-
 def story_in_column(row: Any, column: str | None) -> Any:
     """The story in a column of a row, with the id of the row; the row itself for `""`. By default,
-    the row itself if it is in a form that `Story.parse` accepts, else the first of `TEXT_COLUMNS`
-    that it has. Raises a `ValueError` if the row has no such column."""
-    if not column:
-        if column == "" or not isinstance(row, Mapping) or not CONTENTS.isdisjoint(row):
+    the row itself if it is in a form that `Story.parse` accepts, the five sentences of ROCStories,
+    or else the first of `TEXT_COLUMNS` that it has. Raises a `ValueError` if the row has no such
+    column."""
+    if column == "" or (column is None and not isinstance(row, Mapping)):
+        return row
+    if column is None:
+        if not CONTENTS.isdisjoint(row):
             return row
+        if row.keys() >= {"storyid", *_ROC_SENTENCES}:
+            return _roc_story(row)
         column = _story_column([name for name in row if isinstance(name, str)], None, "the row ")
     if not isinstance(row, Mapping) or column not in row:
         columns = ", ".join(map(str, row)) if isinstance(row, Mapping) else "no columns"
@@ -345,7 +251,17 @@ def story_in_column(row: Any, column: str | None) -> Any:
         )
     if (story := row[column]) is None:
         raise ValueError(f"the row has nothing in the column {column!r}")
-    return {"id": row.get("id"), "text" if isinstance(story, str) else "sentences": story}
+    story_id = None if row.get("id") == "" else row.get("id")  # an empty cell
+    return {"id": story_id, "text" if isinstance(story, str) else "sentences": story}
+
+
+def _roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of ROCStories with `id`, `title` and `sentences`; white space is normalized. What is
+    missing is None, or an empty sentence."""
+    title, *sentences = (
+        " ".join((row.get(name) or "").split()) for name in ("storytitle", *_ROC_SENTENCES)
+    )
+    return {"id": row["storyid"] or None, "title": title or None, "sentences": sentences}
 
 
 def document_of(name: str, read: Callable[..., Any], *args: Any) -> Document:
@@ -356,12 +272,7 @@ def document_of(name: str, read: Callable[..., Any], *args: Any) -> Document:
         return Document(name, None, str(error))
 
 
-def _format_of(name: str) -> str:
-    suffix = os.path.splitext(name)[1].lower()
-    return next((form for form, suffixes in ROWS.items() if suffix in suffixes), "text")
-
-
-def _guess_format(lines: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
+def guess_format(lines: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
     """The format of standard input by its first non-blank line, and all its lines."""
     seen = []
     first = b""
@@ -378,12 +289,12 @@ def _table(name: str, file: Lines, column: str | None) -> Iterator[Document]:
     number = 0
     try:
         columns, rows = table_rows(file)
-        is_roc = column is None and {"storyid", *ROC_SENTENCES} <= set(columns)
-        of_stories = None if is_roc else _story_column(columns, column)
-        if of_stories is not None and columns.count(of_stories) > 1:
-            raise ValueError(f"has several columns {of_stories!r}; rename or remove all but one")
+        if column is not None or not {"storyid", *_ROC_SENTENCES} <= set(columns):
+            column = _story_column(columns, column)
+            if columns.count(column) > 1:
+                raise ValueError(f"has several columns {column!r}; rename or remove all but one")
         for number, row in rows:
-            yield document_of(f"{name}, line {number}", _story_of_row, row, of_stories)
+            yield document_of(f"{name}, line {number}", _cells_row, row, column)
     except csv.Error as error:
         problem = f"can't be read as CSV after line {number} ({error}); close its quotation marks"
         yield Document(name, None, problem)
@@ -406,13 +317,8 @@ def _story_column(columns: Sequence[str], asked: str | None, where: str = "") ->
     raise ValueError(f"{where}has {what} (its columns: {names}); name one of them with --column")
 
 
-def _story_of_row(row: Row, column: str | None) -> dict[str, Any]:
-    row = check_cells(row)
-    if column is None:
-        return read_roc_story(row)
-    if row[column] is None:
-        raise ValueError(f"the row ends before the column {column!r}")
-    return {"id": row.get("id") or None, "text": row[column]}
+def _cells_row(row: Row, column: str | None) -> Any:
+    return story_in_column(check_cells(row), column)
 
 
 def _json_row(line: bytes, column: str | None) -> Any:

@@ -103,6 +103,7 @@ def _cues(firsts: Sequence[str], alone: Sequence[bool]) -> set[int]:
     comes again and other such names are near."""
     matches = ((at, NAME.fullmatch(first[:MAX_CUE])) for at, first in enumerate(firsts))
     forms = {at: form for at, form in matches if form}
+    # A name alone may be a sentence, or the end of a letter; a cast speaks again and again.
     counts = Counter(form["name"] for form in forms.values())
     cast = {form["name"] for form in forms.values() if form["capitals"]}
     cast = {name for name in cast if counts[name] > 1}

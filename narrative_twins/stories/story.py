@@ -9,7 +9,7 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice, pairwise
-from typing import Any, Literal, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 from narrative_twins.stories.sentences import (
     Span,
@@ -47,20 +47,6 @@ _DECODE = "decode them: data.decode('utf-8')"
 _EMPTY = "the story is empty; give it at least one sentence"
 _REPR = reprlib.Repr()
 _REPR.maxlevel = 3
-
-
-@runtime_checkable
-class TextOfParagraphs(Protocol):
-    """A text whose paragraphs are known, such as a `Book`: its sentences end where its paragraphs
-    do, and what is between these, such as headings, is no sentence."""
-
-    @property
-    def text(self) -> str:
-        """The text."""
-
-    @property
-    def paragraphs(self) -> list[Span]:
-        """The character spans of the paragraphs, in order."""
 
 
 class StoryError(ValueError):
@@ -110,7 +96,9 @@ class Story:
                 with `"text"`, `"sentences"` (or `"story"`, as in the package's data sets) or both
                 (the sentences are then located in the text) and optionally `"windows"`, `"id"`; or
                 a `Story`, returned unchanged. A `StoryError` in the place of an unreadable story is
-                raised. A `Book` is a text of paragraphs, see `TextOfParagraphs`.
+                raised. A `Book`, or another object with `text` and `paragraphs` (spans), is a text
+                whose sentences end where its paragraphs do; what is between these, such as
+                headings, is no sentence.
             windows: for a source without its own windows: `"auto"` (one window for up to ten
                 sentences, otherwise windows of about seven), a number of even windows, the sizes of
                 the windows, or half-open `[lo, hi]` pairs of sentence indices.
@@ -137,7 +125,7 @@ class Story:
         if is_table(source):
             raise StoryError(f"a story is not a table, {type(source).__name__}; pass {_ROWS}")
         story_id: str | int | None = None
-        text: str | TextOfParagraphs | None = None
+        text: Any = None
         if isinstance(source, Mapping):
             story_id, text = _check_id(source.get("id")), source.get("text")
             own_windows = source.get("windows")
@@ -179,10 +167,6 @@ def check_stories(stories: Any) -> None:
         raise TypeError(f"expected a story or several stories, not bytes; {_DECODE}")
     if isinstance(plain_row(stories), (str, Mapping, Story)):
         raise TypeError("expected several stories, not a single one; put it in a list: [story]")
-    if getattr(stories, "batch_sampler", None) is not None:
-        raise TypeError(
-            "a DataLoader has batches of stories, not stories; pass its data set, loader.dataset"
-        )
     if is_table(stories):
         raise TypeError(
             f"a table is not a list of stories; pass a column, table['text'], or {_ROWS}"
@@ -303,10 +287,8 @@ def _content(row: Mapping[str, Any]) -> Any:
     return content
 
 
-def _is_text(value: Any) -> TypeGuard[str | TextOfParagraphs]:
-    """Whether a value is a text. (A check of the protocol takes longer than to parse a story.)"""
-    is_other = hasattr(value, "paragraphs") and isinstance(value, TextOfParagraphs)
-    return is_other or isinstance(value, str)
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (hasattr(value, "paragraphs") and hasattr(value, "text"))
 
 
 def whole(value: Any) -> Any:

@@ -2,7 +2,6 @@
 other files are safe. Limits are made small here, so that files that break them are small, too."""
 
 import cProfile
-import io
 import os
 import pstats
 import re
@@ -41,16 +40,6 @@ def encrypted(path: str) -> bytes:
     return epub({"c.xhtml": CHAPTER}, more={"META-INF/encryption.xml": listed})
 
 
-def with_password() -> bytes:
-    """A ZIP archive whose files are marked as encrypted."""
-    flagged = bytearray(GOOD)
-    for mark, offset in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
-        for at in range(len(flagged)):
-            if flagged.startswith(mark, at):
-                flagged[at + offset] |= 1
-    return bytes(flagged)
-
-
 def in_charset(name: str) -> bytes:
     """A page that names an encoding, in that of Windows."""
     page = '<meta http-equiv="Content-Type" content="text/html; charset={}"><p>“Café”'
@@ -87,13 +76,12 @@ BAD_BOOKS = {
         epub({"c.xhtml": xhtml("<i>" * 300)}): f"can't be read: its file OEBPS/c.xhtml {NESTED}",
         GOOD.replace(b"OEBPS/c.xhtml", b"OEBPS/e.xhtml"): "has no file OEBPS/c.xhtml inside; get i",
         encrypted("OEBPS/c.xhtml"): "is encrypted (DRM), and can't be read; get it without copy",
-        with_password(): f"can't be read: its file {CONTAINER} is encrypted; save it without",
     },
     "docx": {
         archive({"a": "b"}): "is not a Word document: it has no word/document.xml inside",
         archive({"word/document.xml": "<w:p>"}): "can't be read: its file word/document.xml is not",
         archive({"_rels/.rels": RELATIONS}): "refers to ../../x, which is not in the file; get it",
-        docx(DEEP): "can't be read: its file word/document.xml is not well-formed XML (Excessive",
+        docx(DEEP): f"can't be read: its file word/document.xml {NESTED}",
         docx(""): NO_TEXT,
     },
     "html": {
@@ -158,7 +146,7 @@ def test_limits_of_sizes(tmp_path, monkeypatch):
         assert "has more than 30 elements; convert it to plain text" in problem
 
 
-def test_bombs_are_counted_while_they_are_unpacked(monkeypatch):
+def test_what_is_unpacked_is_counted(monkeypatch):
     monkeypatch.setattr(archives, "MAX_UNPACKED", 100_000)
     bomb = epub({"c.xhtml": b" " * 20_000_000})
     assert len(bomb) < 100_000
@@ -168,26 +156,10 @@ def test_bombs_are_counted_while_they_are_unpacked(monkeypatch):
     sizes = struct.pack("<L", len(CHAPTER.encode())), struct.pack("<L", 4_000_000_000)
     with memory_below(10_000_000):
         book_of("book.epub", epub({"c.xhtml": CHAPTER}).replace(*sizes))
-
-
-def test_size_of_all_files_together(monkeypatch):
-    """Also if the list of files names the same data again and again."""
-    monkeypatch.setattr(archives, "MAX_UNPACKED", 20_000)
-    files = {f"c{n}.xhtml": xhtml("<p>It rained.</p>" + " " * 5_000) for n in range(5)}
-    assert "more than 20,000 bytes unpacked" in problem_of(epub(files))
+    # All files count together.
+    files = {f"c{n}.xhtml": xhtml("<p>It rained.</p>" + " " * 25_000) for n in range(5)}
+    assert "more than 100,000 bytes unpacked" in problem_of(epub(files))
     assert book_of("book.epub", epub(dict(list(files.items())[:2])))
-    monkeypatch.setattr(archives, "MAX_UNPACKED", 300_000)
-    names = [f"OEBPS/{n}.xhtml" for n in range(10)]
-    data = io.BytesIO(epub({f"{n}.xhtml": CHAPTER + " " * 100_000 * (n == 0) for n in range(10)}))
-    with zipfile.ZipFile(data, "a") as changed:
-        first = changed.getinfo(names[0])
-        for copy in map(changed.getinfo, names[1:]):
-            for field in ("compress_type", "CRC", "compress_size", "file_size", "header_offset"):
-                setattr(copy, field, getattr(first, field))
-        changed.writestr("new", "")  # so that the list of files is written
-    # Python refuses the overlap.
-    problems = book_of("book.epub", data.getvalue()).problems
-    assert problems and all("can't be read: its file OEBPS/" in problem for problem in problems)
 
 
 PATHS = "../x.xhtml /etc/passwd ..\\x.xhtml file:///etc/passwd file:c.xhtml http://127.0.0.1:9"
@@ -215,42 +187,31 @@ ENTITIES = {
     "parameter": '<!DOCTYPE x [<!ENTITY % c SYSTEM "http://127.0.0.1:{port}/x"> %c;]>',
     "type": '<!DOCTYPE x SYSTEM "http://127.0.0.1:{port}/x.dtd">',
 }
-PLACES = ["c.xhtml", "content.opf", "container.xml", "toc.ncx", "book.docx", "book.html"]
+ENTITY = xhtml("<p>It rained &c;&c;.</p>")
+PLACES = {
+    "book.html": lambda doctype: doctype.encode() + ENTITY.split("?>")[1].encode(),
+    "book.docx": lambda doctype: archive(
+        {"word/document.xml": f"{doctype}<d><p><t>&c;A</t></p></d>"}
+    ),
+    "c.epub": lambda doctype: epub({"c.xhtml": ENTITY.replace("<html", f"{doctype}<html")}),
+    "ncx.epub": lambda doctype: epub({"c.xhtml": CHAPTER}, ncx=f"{doctype}<ncx>&c;</ncx>"),
+}
 
 
-def with_doctype(place: str, doctype: str) -> bytes:
-    """A book with a DOCTYPE and entities in one of its files."""
-    document = xhtml("<p>It rained &c;&c;.</p>", doctype=doctype)
-    if place == "book.html":
-        return document.encode()
-    if place == "book.docx":
-        main = f"{doctype}<document><p><t>It rained &c;.</t></p></document>"
-        return archive({"word/document.xml": main})
-    if place == "c.xhtml":
-        return epub({"c.xhtml": document})
-    if place == "toc.ncx":
-        return epub({"c.xhtml": CHAPTER}, ncx=f"{doctype}<ncx><text>&c;</text></ncx>")
-    inner = f"META-INF/{place}" if place == "container.xml" else f"OEBPS/{place}"
-    with zipfile.ZipFile(io.BytesIO(GOOD)) as good:
-        changed = f"{doctype}{good.read(inner).decode()}"
-    return epub({"c.xhtml": CHAPTER}, more={inner: changed})
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_entities_are_neither_expanded_nor_fetched(tmp_path, place):
+@pytest.mark.parametrize("name", PLACES)
+def test_entities_are_neither_expanded_nor_fetched(tmp_path, name):
     (tmp_path / "secret").write_text("the secret")
-    name = place if place.startswith("book") else "book.epub"
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         for kind, doctype in ENTITIES.items():
             doctype = doctype.replace("{secret}", str(tmp_path / "secret")).replace("{port}", port)
             try:
-                text = book_of(name, with_doctype(place, doctype)).text
+                text = book_of(name, PLACES[name](doctype)).text
             except ValueError as error:
                 assert "declares entities" in str(error) or kind == "type"
             else:
                 # HTML has no entities of its own; a type may be named but is not fetched.
-                assert place in ("book.html", "toc.ncx") or kind == "type"
+                assert name in ("book.html", "ncx.epub") or kind == "type"
                 assert "the secret" not in text and "lol" not in text
         server.settimeout(0)
         with pytest.raises(BlockingIOError):

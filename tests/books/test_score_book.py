@@ -67,22 +67,14 @@ def test_sentences_equal_those_of_score_stories_in_the_windows_of_scenes(options
 
 
 def test_scores_of_a_level_do_not_depend_on_the_others(encoder):
-    complete = score_book(TALE, encoder, approximate=None)
+    complete = score_book(TALE, encoder)
+    assert complete.approximate == "one-pass", "the default"
     assert list(complete.at("sentence").scores) == list(OPERATIONS)
     for level in LEVELS:
-        alone = score_book(TALE, encoder, levels=[level], approximate=None)
+        alone = score_book(TALE, encoder, levels=[level])
         assert alone.levels == (level,)
         assert alone.at(level).scores == complete.at(level).scores
-
-
-def test_sentences_are_scored_in_one_pass_by_default(encoder):
-    result = score_book(TALE, encoder)
-    assert result.approximate == "one-pass" and list(result.at("sentence").scores) == list(
-        OPERATIONS
-    )
-    assert result == score_book(TALE, encoder, approximate="one-pass")
-    above = score_book(TALE, encoder, levels=["chapter", "scene"])
-    assert above.approximate is None, "no sentence was scored"
+        assert alone.approximate == (None if level != "sentence" else "one-pass")
 
 
 parts = st.lists(st.one_of(sentence, st.just("***")), min_size=1, max_size=8)
@@ -110,24 +102,17 @@ def test_the_tree_has_every_sentence_once_in_order_and_no_heading(chapters):
         assert book.text[slice(*unit.span)] == unit.text
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"levels": []}, "no level: choose levels from chapter"),
-        ({"levels": "page"}, "page: choose levels from chapter, scene, sentence"),
-        ({"encoder": small(pooling="first")}, "need mean pooling; choose levels='sentence', and"),
-        (
-            {"encoder": small(pooling="first"), "levels": "sentence"},
-            "approximate='one-pass' needs mean pooling; score exactly",
-        ),
-        ({"max_shifts": 1}, "max_shifts=1 has no effect"),
-        (
-            EXACT | {"operations": FixedScores([0.0])},
-            "fixed has no one-pass form, by which chapters and scenes are scored; choose another",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+REFUSED = [
+    ({"levels": []}, "no level: choose levels from chapter"),
+    ({"levels": "page"}, "page: choose levels from chapter, scene, sentence"),
+    ({"encoder": small(pooling="first")}, "need mean pooling; choose levels='sentence', and"),
+    ({"encoder": small(pooling="first"), "levels": "sentence"}, "='one-pass' needs mean pooling"),
+    ({"max_shifts": 1}, "max_shifts=1 has no effect"),
+    (EXACT | {"operations": FixedScores([0.0])}, "fixed has no one-pass form, by which chapters"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED)
 def test_invalid_arguments_are_refused(options, message, encoder):
     with pytest.raises(ValueError, match=message):
         score_book(TALE, **{"encoder": encoder} | options)

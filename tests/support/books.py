@@ -47,7 +47,7 @@ def epub3_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
         if chapter.heading is not None:
             links += f'<li><a href="{name}">{escape(chapter.heading)}</a></li>'
     nav = xhtml(f'<nav epub:type="toc"><h1>Contents</h1><ol>{links}</ol></nav>')
-    return epub({"nav.xhtml": nav} | files, title, version="3.0")
+    return epub({"nav.xhtml": nav} | files, title)
 
 
 def epub2_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
@@ -118,7 +118,6 @@ def xhtml(body: str, head: str = "", doctype: str = "") -> str:
 def epub(
     files: Mapping[str, str | bytes],
     title: str | None = None,
-    version: str = "2.0",
     ncx: str | None = None,
     spine: str | None = None,
     guide: str = "",
@@ -138,7 +137,7 @@ def epub(
         files, toc = {**files, "toc.ncx": ncx}, ' toc="ncx"'
     name = "" if title is None else f"<dc:title>{escape(title)}</dc:title>"
     package = (
-        f'<package xmlns="http://www.idpf.org/2007/opf" version="{version}"><metadata '
+        f'<package xmlns="http://www.idpf.org/2007/opf" version="3.0"><metadata '
         f'xmlns:dc="http://purl.org/dc/elements/1.1/">{name}</metadata><manifest>{listed}</manifest>'
         f"<spine{toc}>{order if spine is None else spine}</spine><guide>{guide}</guide></package>"
     )
@@ -165,24 +164,19 @@ def archive(files: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED
     return data.getvalue()
 
 
-def pdf(*pages: list[str] | bytes, options: str = "") -> bytes:
-    """A PDF file with these lines on its pages; or with these contents of pages, which have these
-    options."""
+def pdf(*pages: list[str]) -> bytes:
+    """A PDF file with these lines on its pages."""
     font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", font]
     for page in pages:
-        content = page
-        if not isinstance(page, bytes):
-            lines = " ".join(f"({line}) Tj 0 -20 Td" for line in page)
-            content = f"BT /F1 12 Tf 50 700 Td {lines} ET".encode()
-        settings = b"/Length %d%s" % (len(content), options.encode())
-        objects.append(b"<< %s >>\nstream\n%s\nendstream" % (settings, content))
+        lines = " ".join(f"({line}) Tj 0 -20 Td" for line in page)
+        content = f"BT /F1 12 Tf 50 700 Td {lines} ET".encode()
+        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content))
         resources = b"/Resources << /Font << /F1 3 0 R >> >>"
         place = len(objects)
         objects.append(b"<< /Type /Page /Parent 2 0 R %s /Contents %d 0 R >>" % (resources, place))
     kids = b" ".join(b"%d 0 R" % (5 + 2 * at) for at in range(len(pages)))
-    count = len(pages)
-    objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d /MediaBox [0 0 9 9] >>" % (kids, count)
+    objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d /MediaBox [0 0 9 9] >>" % (kids, len(pages))
     data = b"%PDF-1.4\n"
     table = b"0000000000 65535 f \n"
     for number, content in enumerate(objects, start=1):

@@ -2,7 +2,7 @@
 
 import torch
 
-from narrative_twins.books.blocks import Book, Chapter
+from narrative_twins.books.blocks import Block, Book, book_of_blocks
 
 from support.oracle import MEASURES
 
@@ -10,20 +10,11 @@ from support.oracle import MEASURES
 def book_of(*chapters: list[str], title: str | None = None) -> Book:
     """A book of chapters; a chapter is a heading, which may be empty, and paragraphs, and `***` is
     a marked break."""
-    text, made = "", []
-    for heading, *paragraphs in chapters:
-        start = len(text)
-        text += f"{heading}\n\n" if heading else ""
-        spans, breaks = [], set()
-        for paragraph in paragraphs:
-            if paragraph == "***":
-                breaks.add(len(spans))
-            else:
-                spans.append((len(text), len(text) + len(paragraph)))
-            text += f"{paragraph}\n\n"
-        span = (start, start + len(heading)) if heading else None
-        made.append(Chapter(span, tuple(spans), frozenset(breaks)))
-    return Book(text, tuple(made), title)
+    blocks = []
+    for heading, *parts in chapters:
+        blocks += [Block("heading", (heading,))] * bool(heading)
+        blocks += [Block("paragraph", (part,)) for part in parts]
+    return book_of_blocks(blocks, title)
 
 
 TALE = book_of(
