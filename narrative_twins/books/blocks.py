@@ -208,10 +208,10 @@ def book_of_blocks(
     Raises:
         ValueError: there is no paragraph.
     """
-    text, placed, said = _placed(_with_headings(_with_initials(_without_asides(blocks))))
+    text, parts, said = _placed(_with_headings(_with_initials(_without_asides(blocks))))
     title = _TITLE.sub(r"\1", title) if title else said
-    placed = [*_without_contents(_with_breaks(_divided(text, placed)))]
-    placed = _without_title_page(placed)
+    parts = _with_breaks(_divided(text, parts))
+    placed = _without_title_page([*_without_contents(parts)])
     headings = [block for block in placed if block.kind == "heading"]
     chapters: list[tuple[Span | None, list[Span], set[int]]] = []
     run: list[Block] = []  # the headings since the last paragraph
