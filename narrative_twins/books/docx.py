@@ -88,7 +88,7 @@ def _as_html(document: Any, styles: dict[str, _Style]) -> Any:
             paragraph.remove(properties)
     for element in document.iter():
         name = local_name(element.tag)
-        # Not of a page.
+        # A break of pages is no break of lines.
         is_break = name in ("cr", "br") and attribute(element, "type") in ("", "textWrapping")
         hidden = element.find("{*}rPr/{*}vanish") if name == "r" else None
         element.text = element.text if name in ("t", "deltext") else _TEXTS.get(name)
