@@ -254,9 +254,11 @@ def _rows(path: str, column: str | None) -> Iterator[Document]:
         for files in source_files(path).values():
             for file in files:
                 for record in read_records(file, strict=False):
-                    yield document_of(
-                        for_terminal(record.where), story_in_column, record.row, column
-                    )
+                    where, row = for_terminal(record.where), record.row
+                    if isinstance(row, RowError):
+                        yield Document(where, None, row.problem)
+                    else:
+                        yield document_of(where, story_in_column, row, column)
     except RowError as error:
         yield Document(for_terminal(error.where), None, error.problem)
     except (OSError, ValueError) as error:

@@ -11,7 +11,7 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias, cast
 
@@ -40,7 +40,8 @@ Rows: TypeAlias = Iterable[tuple[str, Mapping[str, Any]]]
 
 
 class Record(NamedTuple):
-    """A row of a file, with its location for error messages and its id."""
+    """A row of a file, with its location for error messages and its id; in place of one that can't
+    be read the `RowError`, if the caller asked for that."""
 
     where: str
     id: str
@@ -53,7 +54,8 @@ def read_records(path: str, strict: bool = True) -> Iterator[Record]:
     The id of a row is its `"id"`, else its key in a JSON object of rows, else `FILE:NUMBER`. A
     whole number may be a float, as pandas makes it of numbers with a gap, NaN. Raises RowError if
     the format is unknown, the file can't be read, a row is not an object of columns, or, if the
-    rows are read strictly, its id is neither text nor a whole number.
+    rows are read strictly, its id is neither text nor a whole number, or a row or a group of rows
+    of Parquet can't be read, which is in its place otherwise.
     """
     suffix = _suffix(path)
     if suffix is None:
@@ -61,10 +63,13 @@ def read_records(path: str, strict: bool = True) -> Iterator[Record]:
     with _readable(path), gzip.open(path) if suffix.endswith(".gz") else open(path, "rb") as file:
         entries = _READERS[suffix](path, cast(IO[bytes], file))
         for number, (where, key, row) in enumerate(entries):
+            if isinstance(row, RowError) and not strict:
+                yield Record(where, "", row)
+                continue
             if not isinstance(row, Mapping):
                 problem = f"is {type(row).__name__}; a row must be an object of columns"
                 place = where if key is None else f"{where}, id {key!r}"
-                raise RowError(place, problem)
+                raise row if isinstance(row, RowError) else RowError(place, problem)
             ids = (row.get("id"), key, f"{Path(path).name}:{number}")
             id_ = next(id_ for id_ in map(whole, ids) if id_ is not None)
             if strict and (isinstance(id_, bool) or not isinstance(id_, (str, int))):
@@ -134,13 +139,39 @@ def _csv(path: str, file: IO[bytes]) -> Iterator[Entry]:
 
 def _parquet(path: str, file: IO[bytes]) -> Iterator[Entry]:
     with pyarrow.parquet.ParquetFile(file) as table:
-        names = table.schema_arrow.names
-        # Of two columns with a name `to_pylist` would keep the last, in silence.
+        first = 0
+        for group in range(table.num_row_groups):
+            try:
+                yield from _rows_of(path, table.iter_batches(_BATCH, [group]), count(first))
+            except _FILE_ERRORS as error:
+                where = f"{path}, row group {group}"
+                problem = f"can't be read ({' '.join(str(error).split())}); it may be incomplete"
+                bad = error if isinstance(error, RowError) else RowError(where, problem)
+                yield where, None, bad
+            first += table.metadata.row_group(group).num_rows
+
+
+def _rows_of(
+    path: str, batches: Iterable[pyarrow.RecordBatch], number: Iterator[int]
+) -> Iterator[Entry]:
+    for batch in batches:
+        names = batch.schema.names
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise RowError(path, f"has several columns {twice!r}; rename or remove all but one")
-        rows = (row for batch in table.iter_batches(_BATCH) for row in batch.to_pylist())
-        for number, row in enumerate(rows):
-            yield f"{path}, row {number}", None, row
+        try:
+            rows = batch.to_pylist()
+        except _FILE_ERRORS:  # of one of the rows, such as a text that is not UTF-8
+            rows = [_converted(batch.slice(at, 1)) for at in range(len(batch))]
+        for where, row in ((f"{path}, row {next(number)}", row) for row in rows):
+            yield where, None, RowError(where, row) if isinstance(row, str) else row
+
+
+def _converted(batch: pyarrow.RecordBatch) -> Any:
+    """The only row of a batch, or what is wrong with it."""
+    try:
+        return batch.to_pylist()[0]
+    except _FILE_ERRORS as error:
+        return f"can't be read ({error})"
 
 
 _TEXT_READERS = {".jsonl": _json_lines, ".ndjson": _json_lines, ".json": _json, ".csv": _csv}
