@@ -4,6 +4,8 @@ read."""
 import io
 import sys
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from narrative_twins import Story, StoryError
@@ -17,6 +19,8 @@ from narrative_twins.books.reading import (
     read_book,
     read_story_files,
 )
+from narrative_twins.data.records import read_records
+from narrative_twins.data.rows import RowError
 
 from support.books import WRITERS, WrittenChapter, outline, pdf
 
@@ -99,6 +103,24 @@ def test_a_page_of_pdf_that_is_listed_many_times_is_read_once(monkeypatch):
     monkeypatch.setitem(sys.modules, "pypdf", None)
     with pytest.raises(ValueError, match="^is pdf: .*pypdf"):
         book_of("a.pdf", repeated)
+
+
+def test_a_row_or_a_group_of_rows_that_cannot_be_read_never_ends_a_file(tmp_path):
+    texts = pyarrow.array([b"A b.", b"caf\xe9", b"C d.", b"E f.", b"G h.", b"I j."])
+    texts = pyarrow.StringArray.from_buffers(6, *texts.buffers()[1:])
+    path, options = tmp_path / "a.parquet", {"row_group_size": 2, "compression": "none"}
+    pyarrow.parquet.write_table(
+        pyarrow.table({"text": texts}), path, use_dictionary=False, **options
+    )
+    data = path.read_bytes()
+    at = data.index(b"C d.")
+    path.write_bytes(data[: at - 30] + b"\xff" * 30 + data[at:])
+    documents = [(d.name[len(str(path)) + 2 :], d.problem) for d in read_story_files([str(path)])]
+    places = ["row 0", "row 1", "row group 1", "row 4", "row 5"]
+    assert [name.split(", id")[0] for name, _ in documents] == places
+    assert [bool(problem) for _, problem in documents] == [False, True, True, False, False]
+    with pytest.raises(RowError, match=r"a\.parquet, row 1: can't be read \('utf-8' codec"):
+        list(read_records(str(path)))
 
 
 def test_a_format_of_books_is_added_in_one_place(monkeypatch, tmp_path):
