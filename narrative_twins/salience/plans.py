@@ -207,12 +207,12 @@ def one_pass_share(encoder: StoryEncoder, operations: Sequence[Operation], story
     if encoder.pooling != "mean" or not any(operation.has_one_pass for operation in operations):
         return 1.0
     tokens, spans = encoder.tokenize(story.sentences), story.windows[:_SAMPLE]
-    orders = (
+    orders = {  # equal texts are read once
         order
         for window in map(tokens.window, spans)
         for operation in operations
         for order in islice(operation.orders(window), _SAMPLE_ORDERS)
-    )
+    }
     texts = map(tokens.window, takewhile(lambda run: run[0] < spans[-1][1], tokens.runs(_STEP)))
     return sum(text.stop - text.start for text in texts) / sum(map(len, orders))
 

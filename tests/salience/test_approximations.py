@@ -98,7 +98,7 @@ def test_a_long_story_is_read_at_most_1_3_times(windows):
 
 @pytest.mark.parametrize(("context", "windows"), [(512, 1), (512, 10), (30, 10), (30, 25)])
 def test_the_share_of_one_pass_is_about_what_its_plans_read(context, windows):
-    """In tokens of distinct texts; it is estimated in sentences, also of equal orders."""
+    """In tokens of distinct texts; it is estimated in sentences of the first orders."""
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=context)
     story = Story.parse([f"{n} men saw {n} boats." for n in range(50)], windows)
     operations, read = resolve_operations(one_pass=True), []
@@ -108,7 +108,7 @@ def test_the_share_of_one_pass_is_about_what_its_plans_read(context, windows):
         texts = {chunk.ids.tobytes() for variant in variants for chunk in variant}
         read.append(sum(map(len, texts)))
     share = one_pass_share(encoder, operations, story)
-    assert 0.25 < share / (read[0] / read[1]) < 1
+    assert 0.3 < share / (read[0] / read[1]) < 1
 
 
 @pytest.mark.parametrize("context", [12, 512])
