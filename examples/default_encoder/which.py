@@ -138,20 +138,22 @@ def figures_of(comparison: Comparison, name: str | None = None) -> dict[str, dic
     return rows
 
 
-def nearer(folders: dict[str, str], data: Path) -> dict[str, dict[str, float]]:
-    """By encoder, how often a twin is nearer than a distractor."""
+def nearer(folders: dict[str, str], data: Path, file: Path) -> dict[str, dict[str, float]]:
+    """By encoder, how often a twin is nearer than a distractor; kept in a file."""
     sets = {
         "twins": load_story_twins(split="validation"),
         "twins of synopses": load_window_twins(split="validation"),
         "triples": triples(data),
     }
     evaluators = {name: TwinsEvaluator(rows, batch_size=8) for name, rows in sets.items()}
-    figures = {}
+    figures = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     for encoder, folder in folders.items():
-        loaded = StoryEncoder.from_pretrained(folder, device="cpu", dtype=precision(folder))
-        figures[encoder] = {name: each(loaded)["accuracy"] for name, each in evaluators.items()}
-        print(encoder, figures[encoder], flush=True)
-    return figures
+        if encoder not in figures:
+            loaded = StoryEncoder.from_pretrained(folder, device="cpu", dtype=precision(folder))
+            figures[encoder] = {name: each(loaded)["accuracy"] for name, each in evaluators.items()}
+            with atomic_write(file) as out:
+                out.write(json.dumps(figures, indent=1) + "\n")
+    return {encoder: figures[encoder] for encoder in folders}
 
 
 def seconds(folders: dict[str, str], sets: list[LabelledStories]) -> dict[str, dict[str, float]]:
@@ -254,9 +256,9 @@ def main() -> None:
     trained = {"default": options.default, "base": options.base}
     plain = {f"{name}, not trained": folder for name, folder in options.plain}
     sets = labelled(options.data)
-
     rows = agreement(trained, plain, sets, options.out)
-    for encoder, figures in nearer(trained | plain, options.data).items():
+    twins = nearer(trained | plain, options.data, options.out / "twins.json")
+    for encoder, figures in twins.items():
         for form in FORMS if encoder in trained else [None]:
             rows[f"{encoder}, {form}" if form else encoder] |= figures
     for way, figures in seconds(trained, sets).items():
