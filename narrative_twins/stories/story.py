@@ -167,6 +167,10 @@ def check_stories(stories: Any) -> None:
         raise TypeError(f"expected a story or several stories, not bytes; {_DECODE}")
     if isinstance(plain_row(stories), (str, Mapping, Story)):
         raise TypeError("expected several stories, not a single one; put it in a list: [story]")
+    if getattr(stories, "batch_sampler", None) is not None:  # each batch would be one story
+        raise TypeError(
+            "a DataLoader has batches of stories, not stories; pass its data set, loader.dataset"
+        )
     if is_table(stories):
         raise TypeError(
             f"a table is not a list of stories; pass a column, table['text'], or {_ROWS}"
