@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import shutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -11,10 +12,13 @@ import measuring
 import pytest
 import torch
 import train_votes
+import which
+from datasets import Dataset
 from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
+from narrative_twins.evaluation import load_labelled
 from narrative_twins.training.script import ScriptArguments, parse_arguments
 
 from support.examples import EXAMPLES, run
@@ -242,3 +246,40 @@ def test_card_of_the_default_encoder_is_complete(tmp_path, facts):
     assert card.data.license == "apache-2.0"
     assert "| the table |" in card.content and "{{" not in card.content
     assert "Seeds: 0, 1" in card.content and "(settings)" in card.content
+
+
+@pytest.mark.slow
+def test_which_encoder(tmp_path, bert_folder, monkeypatch):
+    """Every row and column of the table is measured once; the card has the figures."""
+    synopsis = {"story": SENTENCES * 2, "turning_points": [0, 3, 6, 8, 11]}
+    tale = {"story": SENTENCES, "labels": list(range(len(SENTENCES)))}
+    rows = {"stories": tale, "films": synopsis, "tales": tale, "summaries": tale}
+    sets = [load_labelled(Dataset.from_list([row] * 2), name=name) for name, row in rows.items()]
+    twins = Dataset.from_list(
+        [{"story": SENTENCES, "twin": SENTENCES, "negative": SENTENCES[::-1]}]
+    )
+    monkeypatch.setattr(which, "labelled", lambda data: sets)
+    monkeypatch.setattr(which, "check_data", lambda *names: None)
+    for name in ("load_story_twins", "load_window_twins", "triples"):
+        monkeypatch.setattr(which, name, lambda *data, **options: twins)
+    base = tmp_path / "base"
+    shutil.copytree(bert_folder, base)
+    page = tmp_path / "encoders.md"
+    page.write_text(f"# Before\n{which.BORDER}\nold\n{which.BORDER}\n# After\n")
+    flags = ["--default", bert_folder, "--base", str(base), "--plain", f"tiny={bert_folder}"]
+    flags += ["--out", str(tmp_path / "out"), "--docs", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["which.py", str(tmp_path), *flags])
+    which.main()
+    before, table, after = page.read_text().split(which.BORDER)
+    assert (before, after) == ("# Before\n", "\n# After\n") and "old" not in table
+    trained = ["default, exact", "default, one pass", "base, exact", "base, one pass"]
+    names = [line.split(" | ")[0][2:] for line in table.strip().splitlines()[2:]]
+    assert names == [*trained, "tiny, not trained", *which.BASELINES]
+    figures = json.loads((tmp_path / "out" / "which.json").read_text())
+    assert all(len(figures[name]) == len(figures["base, exact"]) >= 13 for name in trained)
+    assert figures["tiny, not trained"].items() <= figures["base, exact"].items()
+    card = ModelCard.load(base / "README.md")
+    assert len(card.data.eval_results) == len(which.OF_CARD) and table.strip() in card.content
+    assert (tmp_path / "encoders.svg").exists()
+    monkeypatch.setattr(which.StoryEncoder, "from_pretrained", None)
+    assert which.nearer({"base": str(base)}, tmp_path, tmp_path / "out" / "twins.json")
