@@ -122,7 +122,9 @@ class AnnotationPage:
     def answer(
         self, annotator: str, step: int | str | None, summary: str, choice: int | None
     ) -> dict[Any, Any]:
-        """Take an answer to a step, and show the next one; or say what is wrong."""
+        """Save an answer to a step, the id of a story or the number of a practice story, and show
+        the next step; or say what is wrong with the answer. Returns gradio's updates of the page,
+        by component."""
         following: int | str | None = None
         try:
             if step is None:

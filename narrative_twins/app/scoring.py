@@ -156,7 +156,8 @@ class Scoring:
         self._lock.acquire()
 
     def keep(self, result: StorySalience | BookSalience) -> str:
-        """Keep a result, of which the oldest are dropped, and return its token."""
+        """Keep a result for download, and return the random text by which it is fetched. Only the
+        last `KEPT` results are kept."""
         token = secrets.token_urlsafe(12)
         self.results[token] = result
         while len(self.results) > KEPT:

@@ -79,7 +79,8 @@ class ResultOutput:
         return self.format == JSON_LINES and self.out != STDIN
 
     def write(self, results: Iterable[StorySalience] | BookSalience) -> None:
-        """Write results of stories or of a book, piece by piece."""
+        """Write the results to `out`: of stories one after the other as they are scored, or of a
+        book."""
         # A terminal has its own width and colours.
         console = Console() if self.out == STDIN and sys.stdout.isatty() else None
         form = self.format or "text"

@@ -93,7 +93,7 @@ class EncoderOptions:
 
     @property
     def loading(self) -> dict[str, Any]:
-        """How the encoder is loaded: arguments by name."""
+        """Keyword arguments of `StoryEncoder.from_pretrained`, by name."""
         values = {name: value for name, value in asdict(self).items() if name != "model"}
         return {name: value for name, value in values.items() if value is not None}
 

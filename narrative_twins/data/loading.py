@@ -123,8 +123,9 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
 
 
 class StoryTwinsBuilder(RowsBuilder):
-    """Short stories in sentences, with narrative twins (the same plot in other words) and
-    distractors (another plot in nearly the same words)."""
+    """Builds the data set of `load_story_twins` from files: a row is a short story, a list of
+    sentences, with its narrative twin (the same plot in other words) and its distractor (another
+    plot in nearly the same words)."""
 
     FEATURES = Features(
         {"id": _TEXT}

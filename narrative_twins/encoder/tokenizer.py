@@ -304,8 +304,8 @@ def padded(rows: Sequence[Ids], pad_id: int) -> tuple[NDArray[np.int64], Mask]:
 
 def check_vocabulary(name: object, tokenizer: Any, model: Any) -> None:
     """Check that a model of `transformers` has an embedding for each token of its tokenizer. Raises
-    ValueError, which has the `name` of the model, if the tokenizer has no vocabulary, or ids that
-    the model does not have."""
+    ValueError if the tokenizer has no vocabulary, or a token without an embedding; its message
+    names the model by `name`."""
     if len(plain_ids(tokenizer)) < 3:
         raise ValueError(
             f"the tokenizer of {str(name)!r} has no vocabulary; its files, such as tokenizer.json,"

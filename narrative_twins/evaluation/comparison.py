@@ -71,8 +71,9 @@ def line_name(scorer: str, operation: str) -> str:
 def long_table(
     data: str, scorer: str, operation: str, run: str, values: Mapping[str, NDArray[np.float64]]
 ) -> pd.DataFrame:
-    """The rows of a run, story by story, and in a story by turning point, from an array for each
-    metric, of shape (stories, turning points), or (stories, 1) for other labels."""
+    """A table of `COLUMNS` with a row for each value in `values`: by metric an array of shape
+    (stories, turning points), or (stories, 1) for other labels. The other arguments fill their
+    columns."""
     frames = []
     for metric, array in values.items():
         stories, points = array.shape

@@ -155,9 +155,9 @@ METRICS = {"spearman": Metric("Spearman", spearman), "auc": Metric("AUC", auc)}
 
 
 def mean_of_means(table: ArrayLike) -> NDArray[np.float64]:
-    """The mean over the columns of their means over stories, without nan: for example over the
-    turning points. Columns without any number are skipped; nan if there is none. Takes shape `(...,
-    stories, columns)`, returns `(...)`.
+    """The mean of each column over stories, for example of each turning point, and then the mean
+    of these means. Values that are nan are skipped; the result is nan if all are. From shape `(...,
+    stories, columns)` to shape `(...)`.
     """
     values = np.asarray(table, np.float64)
     with warnings.catch_warnings():

@@ -69,7 +69,8 @@ class PeopleNames:
             raise ValueError(f"{locale!r} is no locale of Faker; use one such as de_DE") from None
 
     def gender_of(self, name: str) -> str:
-        """`"female"` or `"male"`, as most people with a first name are; empty if not known."""
+        """`"female"` or `"male"`, as most people with the first name in `name` are; empty if it is
+        in no list."""
         weights = {"": 0.0}
         for gender in ("female", "male"):
             names = getattr(self.faker.get_providers()[0], f"first_names_{gender}", ())

@@ -187,7 +187,8 @@ class Operation(ABC):
         raise NotImplementedError(f"operation {self.name!r} does not implement one_pass")
 
     def itself(self, vectors: Any) -> Any:
-        """The similarity of vectors with themselves: 1 for cosine."""
+        """The similarity of each vector with itself: 1 for cosine, else of the shape of the
+        leading axes."""
         return 1.0 if self.similarity is cosine else self.similarity(vectors, vectors)
 
     def change(self, vectors: Any, others: Any) -> NDArray[np.float64]:

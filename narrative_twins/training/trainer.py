@@ -302,7 +302,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return self.args.window_batch_size if is_nested(story) else batch_size
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """Add no callback: `write_card` writes the card, and copies no rows into it."""
+        """Does nothing, in place of the callback of sentence-transformers, which copies rows of
+        the training data into the model card: `write_card` writes the card here."""
 
     @property
     def transformer(self) -> Any:
