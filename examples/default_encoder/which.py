@@ -1,11 +1,11 @@
 """Which encoder? Agreement with people, twins and seconds of the default encoder, the base encoder,
-both before training, and baselines, on texts by which no setting was chosen.
+both before training, and baselines.
 
     python examples/default_encoder/which.py DATA --base runs/base/encoder --plain MiniLM=FOLDER \\
         --plain mpnet=FOLDER --out runs/which
 
-Measured are the stories of `roc_val.json` and the plot summaries of the half that is held out, all
-films of `tripod_train.json`, and passages of tales whose works are held out. Trained encoders are
+Measured are the stories of `roc_val.json` and the plot summaries of the half by which nothing was
+chosen, all films of `tripod_train.json`, and passages of tales whose works are held out. Trained encoders are
 scored exactly and in one pass, others exactly, all by summarization, large ones in bfloat16. Seconds
 are medians of three rounds, in which the encoders take turns, in float32. It writes `which.json`, all
 values to `exact` and `one-pass`, the card of the base encoder, and to `--docs` the table and the plot of the
