@@ -192,7 +192,7 @@ def table(rows: dict[str, dict[str, float]]) -> Iterator[str]:
     for name, figures in rows.items():
         cells = []
         for of, metric in SETS.items():
-            partial_figure = shown(figures.get(f"{of} partial"))
+            partial_figure = shown(figures.get(f"{of} partial"), 2)
             cells.append(shown(figures.get(f"{of} {metric}")))
             cells[-1] += f" ({partial_figure})" if partial_figure else ""
         cells += [shown(figures.get(key)) for key in others]
@@ -200,9 +200,9 @@ def table(rows: dict[str, dict[str, float]]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(cells)} |"
 
 
-def shown(figure: float | None) -> str:
+def shown(figure: float | None, digits: int = 3) -> str:
     """A figure, or an empty cell if it was not measured or is undefined."""
-    return "" if figure is None or math.isnan(figure) else f"{figure:.3f}"
+    return "" if figure is None or math.isnan(figure) else f"{figure:.{digits}f}"
 
 
 def draw(rows: dict[str, dict[str, float]], path: Path) -> None:
