@@ -196,7 +196,9 @@ def table(rows: dict[str, dict[str, float]]) -> Iterator[str]:
             cells.append(shown(figures.get(f"{of} {metric}")))
             cells[-1] += f" ({partial_figure})" if partial_figure else ""
         cells += [shown(figures.get(key)) for key in others]
-        cells += [shown(figures.get(f"seconds a text of {of}")) for of in TIMED]
+        cells += [
+            shown(figures.get(f"seconds a text of {of}"), 2 + (of == "stories")) for of in TIMED
+        ]
         yield f"| {name} | {' | '.join(cells)} |"
 
 
