@@ -123,10 +123,10 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
 
 
 class StoryTwinsBuilder(RowsBuilder):
-    """Builds the data set of `load_story_twins` from files: a row is a short story, a list of
-    sentences, with its narrative twin (the same plot in other words) and its distractor (another
-    plot in nearly the same words)."""
+    """Short stories in sentences, with narrative twins (the same plot in other words) and
+    distractors (another plot in nearly the same words)."""
 
+    # The docstring of a builder is the description of its data sets.
     FEATURES = Features(
         {"id": _TEXT}
         | {column: List(_TEXT) for column in rows.TWINS_COLUMNS}
