@@ -99,6 +99,10 @@ def test_partial_spearman_tells_position_from_content():
         "scores that only follow the position"
     )
     assert partial_spearman(labels, labels, controls) == pytest.approx(1)
+    scores = [[3, 1, 2, 5, 4], [1, 2, 5, 3, 4], [2, 5, 1, 4, 3]]
+    twice = [[*columns, columns[1], columns[0]] for columns in controls]
+    once = partial_spearman(scores, labels, controls)
+    assert partial_spearman(scores, labels, twice) == pytest.approx(once), "equal controls"
     assert math.isnan(partial_spearman([], [], [])) and math.isnan(
         partial_spearman([[1]], [[1]], [[[1]]])
     )
