@@ -189,11 +189,13 @@ def test_dry_run_sends_no_request(checkpoint, hub, tmp_path, capsys):
 
 
 def adapted(folder: str) -> SentenceTransformer:
-    """An encoder with an adapter of random weights."""
+    """An encoder with an adapter of random weights, which are small, as is the rounding of the
+    weights that they are merged into."""
     peft = pytest.importorskip("peft")
     model = trainable_encoder(folder, pooling="first").cpu()
     targets = ["query", "value"]
-    model.add_adapter(peft.LoraConfig(r=2, target_modules=targets, init_lora_weights=False))
+    options = {"r": 2, "lora_alpha": 1, "init_lora_weights": False}
+    model.add_adapter(peft.LoraConfig(target_modules=targets, **options))
     return model.eval()
 
 
