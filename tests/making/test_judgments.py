@@ -7,6 +7,7 @@ import pytest
 
 from narrative_twins import DatasetFacts
 from narrative_twins.data import load_story_salience
+from narrative_twins.evaluation.metrics import spearman
 from narrative_twins.hub.facts import read_facts
 from narrative_twins.making.judgments import make_judgments
 from narrative_twins.prompting import Server, prompted_salience
@@ -34,6 +35,19 @@ def command(tmp_path):
         return run("make", "judgments", source, *options, *more, cwd=tmp_path)
 
     return call
+
+
+def test_votes_are_compared_with_the_labels_of_people(command, tmp_path):
+    """By the two commands of docs/evaluation.md, from one file of labels."""
+    stories = [{"id": "A", "story": ["He ran.", "She ran.", "They met."], "choices": [3, 3, 1]}]
+    write_rows(tmp_path / "labels.jsonl", stories)
+    with serving(Model()) as model:
+        command(model, source="labels.jsonl", out="votes.jsonl")
+    options = ["--results", "gpt=votes.jsonl", "--baselines", "trail"]
+    table = run("evaluate", "labels.jsonl", *options, cwd=tmp_path).out
+    (votes,) = (row["votes"] for row in read_rows(tmp_path / "votes.jsonl"))
+    (line,) = (line for line in table.splitlines() if line.startswith("| gpt "))
+    assert f"{spearman(votes, [1, 0, 2]):.3f}" in line
 
 
 def judge(model: Model, path: Path, stories=STORIES, **options):
