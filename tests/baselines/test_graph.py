@@ -71,10 +71,8 @@ def similarities(draw):
 def test_lexrank_gives_the_published_scores(threshold):
     cosines = COSINES.copy()
     if threshold == 0.2:
-        # Two of the three cosines that are printed as 0.20 must have been above 0.2 before they
-        # were rounded.
-        for i, j in [(5, 9), (7, 9)]:
-            cosines[i, j] = cosines[j, i] = 0.204
+        # Two of the three that are printed as 0.20 must have been above before they were rounded.
+        cosines[[5, 9, 7, 9], [9, 5, 9, 7]] = 0.204
     scores = lexrank_scores(cosines, threshold=threshold)
     assert scores.sum() == pytest.approx(1)
     assert scores / scores.max() == pytest.approx(PUBLISHED[threshold], abs=7e-4)
@@ -110,8 +108,7 @@ def test_sentences_that_are_alike_tie_exactly():
 
 def test_invalid_input_is_an_error():
     for scores_of in (textrank_scores, lexrank_scores):
-        empty = np.zeros((0, 0))
-        for matrix in ([1.0, 2.0], [[1.0, 0.5]], empty, [[1, 0.5], [0.4, 1]], [[np.nan]]):
+        for matrix in ([[1.0, 0.5]], np.zeros((0, 0)), [[1, 0.5], [0.4, 1]], [[np.nan]]):
             with pytest.raises(ValueError, match="finite and symmetric matrix with one row per"):
                 scores_of(matrix)
         for damping in (-0.1, 1.0, float("nan")):
@@ -128,11 +125,10 @@ def test_baselines_score_the_cosines_of_sentences():
     story = Story.parse(sentences, 2)
     cosines = cosine_matrix(np.array([encoder.vector(text) for text in sentences]))
     assert TextRank(encoder).scores(story) == pytest.approx(textrank_scores(cosines), abs=1e-6)
-    scores = LexRank(encoder, threshold=0.6, damping=0.5).scores(story)
-    expected = lexrank_scores(cosines, threshold=0.6, damping=0.5)
-    assert scores == pytest.approx(expected, abs=1e-6)
-    expected = lexrank_scores(cosines, threshold=None)
-    assert LexRank(encoder).scores(story) == pytest.approx(expected, abs=1e-6)
+    options = {"threshold": 0.6, "damping": 0.5}
+    for ours, form in ({}, {"threshold": None}), (options, options):
+        expected = pytest.approx(lexrank_scores(cosines, **form), abs=1e-6)
+        assert LexRank(encoder, **ours).scores(story) == expected
 
 
 def test_a_story_that_is_too_long_is_reported_after_the_stories_before_it():

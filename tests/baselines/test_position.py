@@ -2,7 +2,6 @@
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,10 +9,6 @@ from narrative_twins import Story
 from narrative_twins.baselines import BASELINES, Random
 
 from support.strategies import stories, window_sizes
-
-STORY = Story.parse(
-    ["Nadia ran.", "It rained all night long.", "Ömer slept.", "She came home.", "They left."]
-)
 
 
 @st.composite
@@ -38,13 +33,9 @@ def test_positions_and_lengths(story):
 
 def test_random_scores_are_the_same_on_every_machine():
     """Python's generator, seeded by a text: its draws are the same in all versions."""
-    draws = random.Random(
-        '[7, "Nadia ran.", "It rained all night long.", "\\u00d6mer slept.", "She came home.",'
-        ' "They left."]'
-    )
-    scores = Random(7).scores(STORY)
-    assert scores.tolist() == [draws.random() for _ in range(5)]
-    assert scores[:2] == pytest.approx([0.414032490, 0.420649918], abs=1e-9)
+    draws = random.Random('[7, "Nadia ran.", "\\u00d6mer slept."]')
+    scores = Random(7).scores(Story.parse(["Nadia ran.", "Ömer slept."]))
+    assert scores.tolist() == [draws.random() for _ in range(2)]
 
 
 @given(st.integers(-10, 2**70), st.integers(-10, 2**70), stories_in_windows())

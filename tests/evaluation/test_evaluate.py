@@ -26,14 +26,8 @@ def story(text):
 
 
 STORIES = [
-    (
-        story("Nadia found a map. It led to a mill. It was gone. She wept. She saw the river."),
-        [1, 3, 3],
-    ),
-    (
-        story("Omar cooked. The fire went out. He ate cold soup. A guest laughed. They sang."),
-        [5, 5, 2],
-    ),
+    (story("Nadia found a map. It led to a mill. It was gone. She wept. She left."), [1, 3, 3]),
+    (story("Omar cooked. The fire went out. He ate soup. A guest laughed. They sang."), [5, 5, 2]),
     (story("A dog ran off. A boy called it. It came with a shoe. The shoe was gold."), [4, 4, 3]),
     (story("It rained for a week. The bridge fell. Nobody was hurt."), [2, 2, 2]),
     (story("One sentence alone."), [1]),
@@ -80,9 +74,8 @@ def lines_of(comparison, metric):
 
 
 def test_lines_of_votes_equal_naive_loops(votes, bert_folder):
-    found = evaluate(
-        {"tiny": bert_folder}, votes, loading={"dtype": "float32"}, baselines=["trail", "lead"]
-    )
+    options = {"loading": {"dtype": "float32"}, "baselines": ["trail", "lead"]}
+    found = evaluate({"tiny": bert_folder}, votes, **options)
     encoder = StoryEncoder.from_pretrained(bert_folder, dtype="float32")
     scored = [dict(result.scores) for result in score_stories(SENTENCES, encoder)]
     for scores, sentences in zip(scored, SENTENCES, strict=True):
@@ -173,18 +166,13 @@ def test_random_is_the_mean_of_a_hundred_draws(votes):
 
 def test_second_annotators_without_stories_are_matched_by_id(votes, tmp_path):
     again = {"S1": [2, 5, 5], "S0": [5, 5, 1], "unknown": [9]}
-    content = {
-        id_: {"summary": ["It was gone."] * len(choices), "most_important": choices}
-        for id_, choices in again.items()
-    }
+    rows = [{"summary": ["Gone."] * len(each), "most_important": each} for each in again.values()]
+    content = dict(zip(again, rows, strict=True))
     path = tmp_path / "again.json"
     path.write_text(json.dumps(content))
-    labelled = load_labelled(votes, second=str(path))
-    assert labelled.second == [
-        pytest.approx([1 / 3, 0, 0, 0, 2 / 3]),
-        pytest.approx([0, 1 / 3, 0, 0, 2 / 3]),
-        *[None] * (len(STORIES) - 2),
-    ]
+    first, other, *rest = load_labelled(votes, second=str(path)).second
+    assert first == pytest.approx([1 / 3, 0, 0, 0, 2 / 3]) and rest == [None] * 3
+    assert other == pytest.approx([0, 1 / 3, 0, 0, 2 / 3])
     path.write_text(json.dumps({"S1": {"most_important": [2, 6]}}))
     with pytest.raises(RowError, match=r"again.json, row 0, id 'S1': 'choices' has 6"):
         load_labelled(votes, second=str(path))
@@ -200,9 +188,8 @@ def test_second_annotators_are_a_line_whose_metrics_are_over_the_same_stories(vo
     again = str(write_rows(tmp_path / "again.jsonl", rows))
     found = evaluate({}, votes, baselines=(), second=again)
     line = found.line("votes", "people, second group")
-    expected = naive_votes(
-        [{"people": labels} for labels in counts(second[1:])], counts(STORIES[1:3])
-    )
+    people = [{"people": labels} for labels in counts(second[1:])]
+    expected = naive_votes(people, counts(STORIES[1:3]))
     for metric in ("spearman", "auc"):
         assert line["counted"][metric] == 2
         assert line["mean"][metric] == pytest.approx(expected[f"people_{metric}"])
@@ -233,17 +220,13 @@ def test_each_annotator_is_compared_with_the_others(votes):
 
 
 def test_results_of_other_scorers(votes, tmp_path):
-    """Of any scorer by name, and votes of a language model."""
-    labels = list(map(list, counts(STORIES)))
-    named = [{"sentences": SENTENCES[i], "scores": {"choice": labels[i]}} for i in range(4)]
-    voted = [{"story": SENTENCES[i], "votes": labels[i]} for i in range(4)]
-    file = tmp_path / "results.jsonl"
+    """Votes of a language model are in tests/making/test_judgments.py."""
+    scored = zip(SENTENCES[:4], counts(STORIES), strict=False)
+    rows = [{"sentences": text, "scores": {"choice": labels}} for text, labels in scored]
+    file = write_rows(tmp_path / "results.jsonl", rows)
     results = {"model": str(file)}
-    for rows, name in ((named, "model choice"), (voted, "model")):
-        write_rows(file, rows)
-        found = evaluate({}, votes, baselines=(), results=results)
-        line = found.line("votes", name).loc["auc"]
-        assert (line["mean"], line["counted"]) == (1.0, 4)
+    line = evaluate({}, votes, baselines=(), results=results).line("votes", "model choice")
+    assert (line["mean"]["auc"], line["counted"]["auc"]) == (1.0, 4)
     for content, problem in [
         ('{"sentences": ["A."]}', "line 1, is not a result"),
         ("\n[1]", "line 2, is not a result"),
@@ -259,7 +242,7 @@ def test_results_of_other_scorers(votes, tmp_path):
 def test_saved_scores_are_not_computed_again(votes, bert_folder, tmp_path, monkeypatch):
     def run(**options):
         return evaluate(
-            {"tiny": bert_folder}, votes, tmp_path / "out", baselines=["trail"], **options
+            {"tiny": bert_folder}, votes, tmp_path / "out", baselines="trail", **options
         )
 
     first = run(operations=["deletion"]).json()
@@ -280,32 +263,20 @@ def test_saved_scores_are_not_computed_again(votes, bert_folder, tmp_path, monke
     assert scored == [5, 5]
     # An interrupted run: the scores of two stories are there.
     (saved,) = files
-    complete = saved.read_text()
-    append = JsonlLog.append
-
-    def stop_after_two(log, row):
-        if len(scored) > 2 and len(list(open(log.path, encoding="utf-8"))) == 3:
-            raise KeyboardInterrupt
-        append(log, row)
-
+    complete, log = saved.read_text(), saved.with_suffix(".log")
     saved.unlink()
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(JsonlLog, "append", stop_after_two)
+    with monkeypatch.context() as patch:
+        patch.setattr(JsonlLog, "complete", lambda log, path: None)
         run(operations=["deletion"])
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:3]))
     assert run(operations=["deletion"]).json() == first and scored == [5, 5, 5, 3]
     assert saved.read_text() == complete
 
 
 def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
     out = tmp_path / "out"
-    found = evaluate(
-        {"tiny": bert_folder},
-        [votes, films],
-        out,
-        operations=["deletion"],
-        baselines=["lead"],
-        splitter=story,
-    )
+    options = {"operations": "deletion", "baselines": "lead", "splitter": story}
+    found = evaluate({"tiny": bert_folder}, [votes, films], out, **options)
     saved = json.loads((out / "results.json").read_text())
     assert saved == json.loads(json.dumps(found.json()))
     rows = {(row["data"], row["name"]): row for row in saved["rows"]}
@@ -323,24 +294,24 @@ def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
     ("options", "problem"),
     [
         ({"data": None}, "pass data"),
-        ({"baselines": "trial"}, "trail"),
         ({"operations": "summary"}, "summarization"),
         (
             {"against": "trial"},
-            "there is no row 'trial' for votes; choose from .*'default deletion', 'lead'",
+            "no row 'trial' for votes; choose from .*'default deletion', 'lead'",
         ),
         ({"results": {"default": "x.jsonl"}}, "more than one scorer has the name 'default'"),
         ({"split": "test"}, "no split 'test' in votes, only train"),
-        (
-            {"encoders": {}, "baselines": (), "data": "films"},
-            "nothing to compare; give an encoder,",
-        ),
     ],
 )
-def test_wrong_arguments(options, problem, votes, films):
+def test_wrong_arguments(options, problem, votes):
     options = {"data": votes, "operations": "deletion", "baselines": "lead", **options}
     with pytest.raises(ValueError, match=problem):
-        evaluate(**options | ({"data": films} if options["data"] == "films" else {}))
+        evaluate(**options)
+
+
+def test_without_people_or_scorers_there_is_nothing_to_compare(films):
+    with pytest.raises(ValueError, match="nothing to compare; give an encoder"):
+        evaluate({}, films, baselines=())
 
 
 def test_command(votes, bert_folder, tmp_path, capsys):
@@ -356,17 +327,15 @@ def test_command(votes, bert_folder, tmp_path, capsys):
 
 def test_grades_may_be_negative(tmp_path):
     """They have no shares, and so no entropy."""
-    path = tmp_path / "grades.jsonl"
-    path.write_text(json.dumps({"story": ["Nadia ran.", "It rained."], "labels": [-1, 2]}))
-    found = evaluate({}, str(path), baselines="trail")
-    (data,) = found.summaries
+    row = {"story": ["Nadia ran.", "It rained."], "labels": [-1, 2]}
+    path = write_rows(tmp_path / "grades.jsonl", [row])
+    (data,) = evaluate({}, str(path), baselines="trail").summaries
     assert data.entropy is None and "entropy" not in data.text
-    assert list(lines_of(found, "auc").index) == ["trail"]
 
 
 def test_split_is_that_for_evaluation(tmp_path):
     for name in ("train", "validation"):
         row = {"story": [f"In {name}.", "End."], "choices": [1]}
-        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
+        write_rows(tmp_path / f"{name}.jsonl", [row])
     assert load_labelled(str(tmp_path)).stories[0].sentences[0] == "In validation."
     assert load_labelled(str(tmp_path), "train").stories[0].sentences[0] == "In train."
