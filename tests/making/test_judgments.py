@@ -1,7 +1,5 @@
-"""Judgments by a language model: rows with votes that load and train, rejected stories, no answer
-paid for twice."""
-
-from pathlib import Path
+"""Judgments by a language model: rows with votes, which load and are evaluated. Rejected stories
+and answers in the log are in tests/making/test_twins.py."""
 
 import pytest
 
@@ -25,33 +23,21 @@ STORIES = [
 ]
 
 
-@pytest.fixture
-def command(tmp_path):
-    """Runs the command on the stories, to `o.jsonl`."""
-    write_rows(tmp_path / "s.jsonl", STORIES)
-
-    def call(model: Model, *more: object, source="s.jsonl", out="o.jsonl"):
-        options = ["--out", out, "--server", model.address, "--model", "tiny", "--quiet"]
-        return run("make", "judgments", source, *options, *more, cwd=tmp_path)
-
-    return call
-
-
-def test_votes_are_compared_with_the_labels_of_people(command, tmp_path):
+def test_votes_are_compared_with_the_labels_of_people(tmp_path):
     """By the two commands of docs/evaluation.md, from one file of labels."""
-    stories = [{"id": "A", "story": ["He ran.", "She ran.", "They met."], "choices": [3, 3, 1]}]
-    write_rows(tmp_path / "labels.jsonl", stories)
+    story = ["He ran.", "She ran.", "They met.", "It rained."]
+    write_rows(tmp_path / "labels.jsonl", [{"id": "A", "story": story, "choices": [3, 3, 1]}])
     with serving(Model()) as model:
-        command(model, source="labels.jsonl", out="votes.jsonl")
+        options = ["--server", model.address, "--model", "tiny", "--style=shares", "--windows=2"]
+        command = ["make", "judgments", "labels.jsonl", "--out", "votes.jsonl", "--quiet"]
+        done = run(*command, *options, cwd=tmp_path)
+    usage = "1 row; 0 stories rejected; new answers: 2 (200 tokens in, 20 out)"
+    assert done.code == 0 and usage in done.err, "an answer for each window"
     options = ["--results", "gpt=votes.jsonl", "--baselines", "trail"]
     table = run("evaluate", "labels.jsonl", *options, cwd=tmp_path).out
     (votes,) = (row["votes"] for row in read_rows(tmp_path / "votes.jsonl"))
     (line,) = (line for line in table.splitlines() if line.startswith("| gpt "))
-    assert f"{spearman(votes, [1, 0, 2]):.3f}" in line
-
-
-def judge(model: Model, path: Path, stories=STORIES, **options):
-    return make_judgments(stories, Server(model.address, "tiny"), str(path), **options)
+    assert f"{spearman(votes, [1, 0, 2, 0]):.3f}" in line
 
 
 @pytest.mark.parametrize(
@@ -85,44 +71,24 @@ def test_votes_of_the_model_are_rows_that_load(style, requests, how, tmp_path):
     assert loaded["counts"][:] == [row["votes"] for row in rows]
     assert loaded["windows"][:] == [None, None, spans[2], None]
     facts = read_facts(DatasetFacts, tmp_path / "votes.facts.yaml")
-    assert facts.language == "de" and f"- style: {style}\n" in facts.source
-    for words in (
-        "by the language model tiny, not by people",
-        how,
-        "Of 4 stories 4 have a row and 0 were rejected.",
-    ):
+    assert facts.language == "de" and "are not human labels" in facts.limits
+    for words in ("by the language model tiny, not by people", how, "4 have a row and 0 were rej"):
         assert words in facts.description
-    assert (
-        f"- prompts: {style} " in facts.source
-        and "temperature 0.5" in facts.source
-        and "are not human labels" in facts.limits
-    )
+    for words in (f"- style: {style}\n", f"- prompts: {style} ", "temperature 0.5"):
+        assert words in facts.source
 
 
 def test_a_long_story_in_a_single_window_is_read_in_a_single_window(tmp_path):
     out = tmp_path / "votes.jsonl"
     with serving(Model()) as model:
-        judge(model, out, [LONG], windows=1, style="shares")
+        server = Server(model.address, "tiny")
+        make_judgments([LONG], server, str(out), windows=1, style="shares")
     assert len(model.bodies) == 1
     (row,) = load_story_salience(str(out), split="train", cache_dir=str(tmp_path / "cache"))
     assert row["windows"] == [[0, 12]] and sum(row["counts"]) == 10
 
 
-def test_command_writes_what_the_function_writes(command, tmp_path):
-    with serving(Model()) as model:
-        done = command(model, "--style=shares", "--windows", 2)
-        judge(model, tmp_path / "b.jsonl", windows=2, style="shares")
-    assert (tmp_path / "o.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
-    # 5 windows of the story that has its own, 2 of each of the others.
-    usage = "4 rows; 0 stories rejected; new answers: 11 (1,100 tokens in, 110 out)"
-    assert done.code == 0 and usage in done.err
-
-
-def test_invalid_stories_and_styles(tmp_path):
+def test_invalid_styles(tmp_path):
     """What the command refuses, tests/making/test_twins.py tests for both."""
-    for stories, options, problem in (
-        (["Fine.", ""], {}, "the story is empty"),
-        ([LONG], {"style": "rate"}, "use 'choose' or 'shares'"),
-    ):
-        with pytest.raises(ValueError, match=problem):
-            make_judgments(stories, Server("http://x/v1", "m"), str(tmp_path / "p"), **options)
+    with pytest.raises(ValueError, match="use 'choose' or 'shares'"):
+        make_judgments([LONG], Server("http://x/v1", "m"), str(tmp_path / "p"), style="rate")

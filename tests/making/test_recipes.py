@@ -1,14 +1,13 @@
 """Recipes: the prompts, the order of the questions, and which answers are valid."""
 
 import json
-import re
 from contextlib import nullcontext
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from narrative_twins.commands.cli import main
+from narrative_twins import split_sentences
 from narrative_twins.making.twins import (
     COLUMNS,
     RECIPES,
@@ -21,7 +20,9 @@ from narrative_twins.making.twins import (
 from narrative_twins.prompting.chat import Question
 from narrative_twins.prompting.templates import AnswerError, answer_form, fill, list_of, read_answer
 
-from support.chat_server import Model, serving
+from support.chat_server import Model, serving, story_in
+from support.command import run
+from support.rows import read_rows, write_rows
 
 HOSTILE = [
     "{{count}} {count} %s $story",
@@ -30,20 +31,13 @@ HOSTILE = [
     "```json",
     "🦊",
 ]
-STORY = [
-    "Ada lost the ring.",
-    "She cried all night.",
-    "A fox found it.",
-    "It wore it home.",
-    "Ada laughed at last.",
-]
-OTHER = [
-    "A golden band slipped off.",
-    "Tears followed until dawn.",
-    "Some animal picked it up.",
-    "That beast took it along.",
-    "Finally its owner smiled.",
-]
+STORY = split_sentences(
+    "Ada lost the ring. She cried all night. A fox found it. It wore it home. Ada laughed at last."
+)
+OTHER = split_sentences(
+    "A golden band slipped off. Tears followed until dawn. Some animal picked it up."
+    " That beast took it along. Finally its owner smiled."
+)
 
 
 def all_steps(windows, options):
@@ -52,12 +46,10 @@ def all_steps(windows, options):
 
     def ask(step):
         found.append(step)
-        shown = json.JSONDecoder().raw_decode(
-            step.prompt, re.search(r"\n[\[{]", step.prompt).end() - 1
-        )
-        if isinstance(shown[0], dict):
-            return list(shown[0].values())
-        return shown[0] * 4 if step.step.endswith("expanded") else windows[0]
+        shown = story_in(step.prompt)
+        if isinstance(shown, dict):
+            return list(shown.values())
+        return shown * 4 if step.step.endswith("expanded") else windows[0]
 
     RECIPES[options.recipe].make(ask, windows, options)
     return found
@@ -68,12 +60,10 @@ def all_steps(windows, options):
 def test_prompts_contain_the_story_unchanged(story):
     options = TwinOptions()
     for step in all_steps([story], options):
-        shown = json.JSONDecoder().raw_decode(step.prompt, step.prompt.index("\n[") + 1)[0]
-        assert shown == (story * 4 if step.step.endswith("retold") else story)
-    synopses = TwinOptions("synopses")
-    (step,) = all_steps([[sentence] for sentence in story], synopses)
-    shown = json.JSONDecoder().raw_decode(step.prompt, step.prompt.index("\n{") + 1)[0]
-    assert shown == {f"section_{n}": [sentence] for n, sentence in enumerate(story, start=1)}
+        assert story_in(step.prompt) == (story * 4 if step.step.endswith("retold") else story)
+    (step,) = all_steps([[sentence] for sentence in story], TwinOptions("synopses"))
+    sections = {f"section_{n}": [sentence] for n, sentence in enumerate(story, start=1)}
+    assert story_in(step.prompt) == sections
 
 
 def test_the_order_of_questions():
@@ -94,9 +84,8 @@ def test_columns_that_are_not_enough():
             TwinOptions(columns=columns)
 
 
-def test_recipe_is_added_in_one_place(tmp_path, monkeypatch, capsys):
-    """A record in `RECIPES` is a choice of the command, which makes, loads and describes its
-    rows."""
+def test_recipe_is_added_in_one_place(tmp_path, monkeypatch):
+    """A record in `RECIPES` is a choice of the command, which makes and describes its rows."""
 
     def make(ask, windows, options):
         prompt = fill(options.templates["expand"], story=json.dumps(*windows), count=20)
@@ -104,17 +93,13 @@ def test_recipe_is_added_in_one_place(tmp_path, monkeypatch, capsys):
         return {"twin": ask(Question("twin", prompt, form, lambda answer: answer["sentences"]))}
 
     monkeypatch.setitem(RECIPES, "longer", Recipe(make, ("expand",), ("twin",)))
-    with pytest.raises(SystemExit):
-        main(["make", "twins", "s.jsonl", "--recipe", "novels"])
-    assert "'stories', 'synopses', 'longer'" in capsys.readouterr().err
-    (tmp_path / "s.jsonl").write_text(json.dumps(STORY) + "\n")
-    out = tmp_path / "o.jsonl"
+    command = ["make", "twins", "s.jsonl", "--out", "o.jsonl", "--model", "tiny", "--recipe"]
+    assert "'stories', 'synopses', 'longer'" in run(*command, "novels").err
+    write_rows(tmp_path / "s.jsonl", [STORY])
     with serving(Model()) as model:
-        command = ["make", "twins", str(tmp_path / "s.jsonl"), "--out", str(out), "--recipe"]
-        server = ["longer", "--server", model.address, "--model", "tiny"]
-        assert main([*command, *server]) == 0
-        assert len(model.bodies) == 1
-    row = json.loads(out.read_text())
+        assert run(*command, "longer", "--server", model.address, cwd=tmp_path).code == 0
+    assert len(model.bodies) == 1
+    (row,) = read_rows(tmp_path / "o.jsonl")
     assert row["story"] == STORY and len(row["twin"]) == 20 and "negative" not in row
     facts = (tmp_path / "o.facts.yaml").read_text()
     assert "- recipe: longer\n" in facts and "- columns: twin\n" in facts
@@ -124,13 +109,8 @@ def answer_with(sentences):
     return json.dumps({"sentences": sentences})
 
 
-SECTIONS = [
-    ["Ada lost the ring again."],
-    ["She cried all day."],
-    ["A fox found her."],
-    ["All else."],
-    ["Ada laughed."],
-]
+SECTIONS = [["Ada lost the ring again."], ["She cried all day."], ["A fox found her."]]
+SECTIONS += [["All else."], ["Ada laughed."]]
 
 
 def sections(**changes):
@@ -160,20 +140,10 @@ SYNOPSIS = step_of("synopses")
             OTHER,
         ),
         (SYNOPSIS, sections(), SECTIONS),
-        (
-            SYNOPSIS,
-            sections(section_3=["A fox found her."] * 2),
-            [*SECTIONS[:2], ["A fox found her."] * 2, *SECTIONS[3:]],
-        ),
-        (TWIN, answer_with(OTHER)[:-10], "no JSON object"),
-        (TWIN, '{"sentences": "one text"}', "valid list"),
         (TWIN, answer_with([*OTHER[:4], " "]), "sentence 4 is empty"),
         (TWIN, answer_with([*OTHER[:4], "\ud83d"]), "lone surrogate|valid string"),
-        (TWIN, answer_with([[sentence] for sentence in OTHER]), "valid string"),
         (TWIN, answer_with(OTHER[:4]), "at least 5 items"),
         (TWIN, answer_with([*OTHER, "More."]), "at most 5 items"),
-        (TWIN, answer_with([STORY[0].upper(), *OTHER[1:]]), "sentence 1 is copied"),
-        (TWIN, answer_with([OTHER[1], *OTHER[1:]]), "a sentence is repeated"),
         (TWIN, answer_with([f"{each} again" for each in STORY]), "overlap .* above 0.7"),
         (step_of("synopses", distractor_overlap=0.9), sections(), "below 0.9"),
         (SYNOPSIS, sections(section_2=[STORY[1].upper()]), "section_2 is a copy"),

@@ -21,13 +21,6 @@ from support.command import run
 from support.processes import LIMIT
 from support.rows import read_rows, write_rows
 
-KEY = "sk-very-secret-0123456789"
-
-
-@pytest.fixture(autouse=True)
-def key(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-
 
 def stories(count: int, sentences: int = 5) -> list[list[str]]:
     generator = rng("stories")
@@ -55,7 +48,9 @@ def facts_of(folder: Path) -> DatasetFacts:
     return read_facts(DatasetFacts, folder / "o.facts.yaml")
 
 
-def test_rows_load(make, tmp_path):
+def test_rows_load(make, tmp_path, monkeypatch):
+    """The key of the server is in no file."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-0123456789")
     texts = stories(6)
     rows = [{"id": f"S-{n}", "title": "dropped", "text": " ".join(s)} for n, s in enumerate(texts)]
     fields = json.dumps({"temperature": 0.2, "top_p": 0.9})
@@ -80,7 +75,7 @@ def test_rows_load(make, tmp_path):
     assert "- fields of a request: temperature 0.2, seed 0, top_p 0.9\n" in facts.source
     assert not (tmp_path / "o.jsonl.rejects").exists()
     files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    assert not any(KEY.encode() in content for content in files)
+    assert model.keys[0].endswith("-0123456789") and not any(b"-secret-" in text for text in files)
 
 
 on_posix = pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C can't be sent to one process")
@@ -138,26 +133,19 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(make, tmp_pa
         assert done.code == 1 and "2 rows; 4 stories rejected" in done.err
         assert [row["story"] for row in read_rows(out)] == [texts[0], texts[4]]
         rejects = read_rows(tmp_path / "o.jsonl.rejects")
-        found = [
-            (texts.index(one["story"]), one["step"], " ".join(one["reason"].split()[:4]))
-            for one in rejects
-        ]
+        found = [(texts.index(one["story"]), one["step"], one["reason"][:20]) for one in rejects]
         assert found == [
-            (1, "twin, retold", "sentences: List should have"),
-            (2, "negative", "the word overlap with"),
-            (3, "twin, expanded", "the request failed: Error"),
+            (1, "twin, retold", "sentences: List shou"),
+            (2, "negative", "the word overlap wit"),
+            (3, "twin, expanded", "the request failed: "),
             (5, "twin, retold", "sentence 1 is copied"),
         ]
         description = facts_of(tmp_path).description
         assert "Of 6 stories 2 have a row and 4 were rejected (2 at " in description
-        # With more attempts the refused request is repeated, with and without the schema of the
-        # answer; with another threshold, logged answers that are valid now are used.
-        before = len(model.bodies)
-        assert make(model, texts, "--attempts=3").code == 1
-        assert len(model.bodies) - before == 3 + 2
+        # With another threshold, logged answers that are valid now are used.
         rejected = str(write_rows(tmp_path / "rejected.jsonl", rejects))
         model.answer, before = Model().answer, dict(model.asked)
-        assert make(model, texts, "--attempts=4", "--distractor-overlap=0").code == 0
+        assert make(model, texts, "--attempts=3", "--distractor-overlap=0").code == 0
         assert not (tmp_path / "o.jsonl.rejects").exists()
         assert [row["story"] for row in read_rows(out)] == texts
         again = {asked[0] for asked, count in before.items() if count < model.asked[asked]}
@@ -166,7 +154,7 @@ def test_stories_without_valid_answers_are_rejected_with_the_reason(make, tmp_pa
         assert make(model, rejected, out="more.jsonl").code == 0
     more = read_rows(tmp_path / "more.jsonl")
     assert [row["story"] for row in more] == [reject["story"] for reject in rejects]
-    assert all(set(row) <= {"id", "story", *COLUMNS} for row in more)
+    assert all(set(row) == {"story", *COLUMNS} for row in more)
 
 
 def test_synopses(make, tmp_path):
@@ -179,8 +167,9 @@ def test_synopses(make, tmp_path):
     (made,) = read_rows(tmp_path / "o.jsonl")
     assert (made["id"], made["note"], made["twin"]) == ("a", 1, ["a"])
     assert [len(section) for section in made["negative"]] == [2] * 5
-    loaded = load_window_twins(str(tmp_path / "o.jsonl"), min_window=1, cache_dir=str(tmp_path))
-    assert loaded["train"]["negative"][0] == made["negative"]
+    out, cache = str(tmp_path / "o.jsonl"), str(tmp_path / "cache")
+    (loaded,) = load_window_twins(out, "train", min_window=1, cache_dir=cache)
+    assert loaded["negative"] == made["negative"]
 
 
 def test_stories_that_are_not_asked_about(make, tmp_path):
@@ -213,18 +202,14 @@ def test_errors_before_requests(make, tmp_path):
             (["--columns", "twins"], 2, "'twins' is not one of 'twin', 'negative'"),
             (["--request", "[1]"], 2, "not a JSON object"),
             (["--out", "-"], 2, "name a file that ends in .jsonl"),
-            (["--twin-overlap", "2"], 2, "2.0 is not in the range 0<=x<=1"),
             (["--key-variable", "NOT_SET"], 1, "NOT_SET of the API key is not set"),
             (["--prompts", "nowhere"], 1, "nowhere has the prompts []"),
-            (["--out", "nowhere/o.jsonl"], 1, "the folder of nowhere/o.jsonl does not exist"),
-            (["--columns", "twin,negative_twin"], 1, "negative_twin is made"),
         ):
             done = make(model, stories(1), *options)
             assert done.code == code and problem in done.err
         # The rejected stories of the earlier run would be overwritten.
         done = make(model, str(write_rows(tmp_path / "o.jsonl.rejects", stories(1))))
         assert done.code == 2 and "o.jsonl.rejects is read" in done.err
-        (tmp_path / "o.jsonl.rejects").unlink()
         assert not model.bodies
 
 
@@ -237,7 +222,6 @@ def test_server_that_can_not_be_used_loses_no_rows(make, tmp_path):
     assert done.code == 1 and "not a chat completion; no more are sent after 3" in done.err
     assert "resume with the same command" in done.err
     assert (tmp_path / "o.jsonl").read_bytes() == before
-    assert not (tmp_path / "o.jsonl.rejects").exists()
 
 
 def test_prompts_and_columns_of_the_user(make, tmp_path):

@@ -19,17 +19,13 @@ STORIES = [
     },
     ["Only this."],
 ]
-SYNOPSIS = {
-    "id": "film",
-    "sentences": [f"In {year} the mill burned." for year in range(1900, 1912)],
-}
-SYNOPSIS["windows"] = [2, 3, 3, 2, 2]
+YEARS = [f"In {year} the mill burned." for year in range(1900, 1912)]
+SYNOPSIS = {"id": "film", "sentences": YEARS, "windows": [2, 3, 3, 2, 2]}
 
 
 def ask(model, path, stories=STORIES, **options):
-    return prompted_salience(
-        stories, Server(model.address, "tiny", seed=5), path / "answers", **options
-    )
+    server = Server(model.address, "tiny", seed=5)
+    return prompted_salience(stories, server, path / "answers", **options)
 
 
 def answer_of(body):
@@ -58,8 +54,6 @@ def range_asked(body):
     ],
 )
 def test_choices_are_counted(style, score, key, tmp_path):
-    """Samples with different seeds; the expected counts are computed from the answers of the
-    model."""
     with serving(Model()) as model:
         results = ask(model, tmp_path, styles=style, samples=4)
     assert len(model.bodies) == 12 and all(body["temperature"] == 1.0 for body in model.bodies)
@@ -68,9 +62,8 @@ def test_choices_are_counted(style, score, key, tmp_path):
         asked = [answer_of(body) for body in model.bodies if first in prompt_of(body)]
         assert len(asked) == 4
         chosen = Counter(answer[key] for answer in asked)
-        assert result.scores == {
-            score: [chosen[number] for number in range(1, len(result.sentences) + 1)]
-        }
+        numbers = range(1, len(result.sentences) + 1)
+        assert result.scores == {score: [chosen[number] for number in numbers]}
     assert [result.index for result in results] == [0, 1, 2] and results[1].story.id == "B"
 
 
@@ -81,10 +74,7 @@ def test_ratings_are_the_answers_of_the_model(style, score, tmp_path):
     with serving(Model()) as model:
         results = ask(model, tmp_path, styles=[style])
     answers = [answer_of(body) for body in model.bodies]
-    expected = [
-        list(answer.values())[0] if style == "rate-loss" else list(answer.values())
-        for answer in answers
-    ]
+    expected = [each["scores"] if style == "rate-loss" else [*each.values()] for each in answers]
     assert sorted(result.scores[score] for result in results) == sorted(expected)
     assert schema_of(model.bodies[0])["required"] == list(answers[0])
 
@@ -104,13 +94,11 @@ def test_a_sentence_of_each_window_is_chosen(tmp_path):
     """Each question has the complete story."""
     with serving(Model()) as model:
         (result,) = ask(model, tmp_path, [SYNOPSIS], samples=4)
-        assert ask(model, tmp_path, [SYNOPSIS], samples=4) == [result] and len(model.bodies) == 20
     ranges = [(1, 2), (3, 5), (6, 8), (9, 10), (11, 12)]
     assert Counter(map(range_asked, model.bodies)) == dict.fromkeys(ranges, 4)
-    numbered = [f"{number}. {line}" for number, line in enumerate(SYNOPSIS["sentences"], start=1)]
+    numbered = [f"{number}. {line}" for number, line in enumerate(YEARS, start=1)]
     assert all("\n".join(numbered) in prompt_of(body) for body in model.bodies)
     assert len({body["seed"] for body in model.bodies}) == 20
-
     votes = [0] * 12
     for body in model.bodies:
         votes[answer_of(body)["most_important"] - 1] += 1
@@ -121,12 +109,9 @@ def test_a_sentence_of_each_window_is_chosen(tmp_path):
 def test_windows_are_of_the_story_or_else_an_option(tmp_path):
     """The same sentences in other windows: what they have in common is asked once, also within a
     call."""
-    sentences = SYNOPSIS["sentences"][:6]
-    stories = [
-        sentences,
-        {"sentences": sentences, "windows": [2, 4]},
-        {"sentences": sentences, "windows": [2, 2, 2]},
-    ]
+    sentences = YEARS[:6]
+    others = [{"sentences": sentences, "windows": sizes} for sizes in ([2, 4], [2, 2, 2])]
+    stories = [sentences, *others]
     with serving(Model()) as model:
         results = ask(model, tmp_path, stories, styles=["choose", "rate"], windows=2, samples=1)
     spans = [((0, 3), (3, 6)), ((0, 2), (2, 6)), ((0, 2), (2, 4), (4, 6))]
@@ -157,7 +142,7 @@ def test_a_story_without_scores(tmp_path, caplog):
             ask(model, tmp_path, styles=["rate"])
         assert len(model.bodies) == 3 + 2
         results = ask(model, tmp_path, styles=["rate"], on_error="skip")
-        assert len(model.bodies) == 3 + 2
+    assert len(model.bodies) == 3 + 2, "logged answers are not requested again"
     assert [result.index for result in results] == [1, 2] and "skipped story 1" in caplog.text
 
 

@@ -42,19 +42,11 @@ def test_choices(name, answer):
 @pytest.mark.parametrize(
     ("name", "answer", "problem"),
     [
-        *(
-            ("choose", {**SUMMARY, "most_important": choice}, "^most_important: ")
-            for choice in (0, 6, 2.5, "6", "two", "²", None, [1], {})
-        ),
-        ("choose", {"summary": None, "most_important": 2}, "^summary: .* valid string"),
+        ("choose", {**SUMMARY, "most_important": "two"}, "^most_important: "),
         ("choose", {"most_important": 2}, "no JSON object with the properties summary, most_"),
-        ("choose", {**SUMMARY, "most_important": 2, "reason": "x"}, "no JSON object"),
-        ("choose-loss", [2], "no JSON object"),
         ("shares", {**SUMMARY, "votes": [5, 5]}, "^votes: List should have at least 5 items"),
-        ("shares", {**SUMMARY, "votes": {"1": 10}}, "^votes: .* valid list"),
         ("shares", {**SUMMARY, "votes": [5, 4, 0, 0, 0]}, "^the votes add up to 9 instead of 10$"),
         ("shares", {**SUMMARY, "votes": [11, -1, 0, 0, 0]}, "^votes.0: .*; votes.1: "),
-        ("shares", {**SUMMARY, "votes": ["x", 5, 0, 0, 5]}, "^votes.0: "),
         *(
             (name, form, problem)
             for scores, problem in (
@@ -62,8 +54,6 @@ def test_choices(name, answer):
                 ([0.1, 0.2, 0.3, 0.4, 1], "a score is not a number above 0 and below 1"),
                 ([0.1, 0.2, 0.3, 0.4, 0.0], "a score is not"),
                 ([0.1, 0.2, 0.3, 0.4, float("nan")], "a score is not"),
-                ([0.1, 0.2, 0.3, 0.4, "x"], ": Input should be a valid number"),
-                ([0.1, 0.2, 0.3, 0.4, 0.1], "two scores of the sentences 1 to 5 are equal"),
             )
             for name, form in (("rate", named(scores)), ("rate-loss", {"scores": scores}))
         ),

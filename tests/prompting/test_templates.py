@@ -67,17 +67,14 @@ def test_prompts_are_replaced_by_name(tmp_path):
         ('Draft: {"a": 1, "b": []}. Better: ```json\n{"b": ["x"], "a": "2"}\n``` {} {', (2, ["x"])),
         ('{"a": 1, "b": []}</think>{"a": 3, "b": []} I hope {this} helps.', (3, [])),
         ('{"a": 1, "b": []} {"a": 9, "b": []}', "a: Input should be less than or equal to 5"),
-        ('{"a": 1.5, "b": []}', "a: .*integer"),
         ('{"a": "9' + "9" * 9999 + '", "b": []}', "a: .*integer"),
-        ('{"a": 1, "b": [1]}', "b.0: Input should be a valid string"),
         ('{"a": null, "b": ["x", "y"]}', "a: .*; b: List should have at most 1 item"),
-        ('{"a": 1}', "no JSON object with the properties a, b"),
         ('{"a": 1, "b": [], "c": 2}', "no JSON object with the properties a, b"),
         ("{" * 5_000 + '{"a": 1, "b": []}', (1, [])),
         ('{"a": ' + "[" * 100_000, "no JSON object"),
         ("no", "no JSON object$"),
     ],
-    ids=range(13),
+    ids=range(10),
 )
 def test_object_in_an_answer(text, expected):
     form = answer_form(a=integer(1, 5), b=list_of(str, 0, 1))
