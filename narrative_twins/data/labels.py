@@ -1,5 +1,5 @@
-"""Human labels of the sentences of a story, from votes, selected sentences, grades or highlighted
-characters."""
+"""Conversion of human labels of stories (choices, votes, numbers, highlighted characters) to one
+number for each sentence."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ HIGHLIGHTS = ("spans", "highlights")
 VOTES = ("votes", "story_votes")
 SUMMARIES = ("summaries", "summary")
 LABEL_COLUMNS = (*CHOICES, *HIGHLIGHTS, *VOTES, "annotations", "labels", "turning_points")
-"""All names of columns with human labels, except summaries. The first that a row has is read."""
+"""The columns with human labels, except summaries. Of those that a row has, the first is read."""
 _LARGEST = 1e30
-"""Of a label, so that sums and squares of labels are finite."""
+"""The largest absolute value of a label, so that sums and squares of labels are finite."""
 
 
 def salience_records(path: str) -> Iterator[Record]:
-    """The rows of a file with human labels, in the forms that `story_salience` reads.
+    """Yield the rows of a file with human labels, in the forms that `story_salience` reads.
 
-    What `narrative-twins annotate` writes, a row for each answer, becomes a row for each story, for
-    which the whole file is read first. Raises RowError if a row is invalid.
+    A file of `narrative-twins annotate` has a row for each answer. The whole file is read first,
+    and the answers to a story become one row. Raises RowError if a row is invalid.
     """
     records = read_records(path)
     if (first := next(records, None)) is None:
@@ -71,9 +71,9 @@ def salience_records(path: str) -> Iterator[Record]:
 
 
 def story_salience(row: Mapping[str, Any], where: str) -> Row:
-    """Convert a row of human labels: `story` (or `sentences`), optionally `title` (or `storytitle`)
-    and `windows`, labels in one of the forms of `load_story_salience`, and `summaries` (or
-    `summary`), with labels or alone."""
+    """Return the columns of `load_story_salience`, except `id`, from a row of a file: `story` (or
+    `sentences`), optionally `title` (or `storytitle`) and `windows`, and labels in a form that
+    `load_story_salience` lists, `summaries` (or `summary`), or both."""
     names = [name for name in LABEL_COLUMNS if row.get(name) is not None]
     # An empty list of choices says nothing, while an annotator may have highlighted nothing.
     full = [name for name in names if name not in CHOICES or row[name] != []]
@@ -100,7 +100,8 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
 
 
 def _read_labels(content: Any, column: str, sentences: int, where: str) -> Row:
-    """The labels of a story of this many sentences in a column other than highlights."""
+    """Return the label columns of a story of `sentences` sentences. `content` is the content of its
+    `column`, which is one of `LABEL_COLUMNS` without highlights and turning points."""
     if column in VOTES:
         votes = check_votes(content, column, sentences, where)
         return {"labels": [count / sum(votes) for count in votes], "counts": votes}
@@ -130,19 +131,19 @@ def _read_labels(content: Any, column: str, sentences: int, where: str) -> Row:
 
 
 def _means(annotations: Iterable[list[float]]) -> Row:
-    """Labels as means over at least one annotator."""
+    """Return `annotations`, one list or more, and as `labels` their mean for each sentence."""
     annotations = list(annotations)
     means = list(map(fmean, zip(*annotations, strict=True)))
     return {"labels": means, "annotations": annotations}
 
 
 def _ones(indices: Sequence[int], sentences: int) -> list[float]:
-    """1.0 for the sentences of these indices, 0.0 for the others."""
+    """Return a list of `sentences` numbers: 1.0 at the `indices`, 0.0 elsewhere."""
     return [float(index in indices) for index in range(sentences)]
 
 
 def _numbers(values: Any, column: str, where: str, count: int) -> list[float]:
-    """Check a list of `count` numbers that are finite, one for each sentence."""
+    """Return `values` as floats. Raise RowError unless they are `count` finite numbers."""
     values = check_list(values, column, where, "numbers", count)
     for index, value in enumerate(values):
         # False for NaN, too.
@@ -153,9 +154,9 @@ def _numbers(values: Any, column: str, where: str, count: int) -> list[float]:
 
 
 def _from_highlights(row: Mapping[str, Any], column: str, where: str) -> tuple[list[str], Row]:
-    """The sentences of a raw `text`, as in the row or split, and their labels from highlighted
-    `[start, end]` ranges of characters, of one annotator or in a list for each annotator: the share
-    of the characters of a sentence, without white space, that are highlighted."""
+    """Return the sentences of the `text` in a row, which is split if the row has none, and their
+    labels: the share of the characters of a sentence, without white space, that are highlighted.
+    Highlights are `[start, end]` ranges of characters, in one list or in a list per annotator."""
     text, sentences = require_column(row, where, "text"), find_column(row, "sentences", "story")
     if not isinstance(text, str):
         problem = f"'text' is {type(text).__name__}; highlights need the text that they are in"
@@ -182,8 +183,8 @@ def _from_highlights(row: Mapping[str, Any], column: str, where: str) -> tuple[l
 
 
 def _check_span(span: Any, name: str, text: str, where: str) -> Span:
-    """Check a `[start, end]` range of characters of a text, which is called `name` in the
-    RowError."""
+    """Return a `[start, end]` range of characters of `text` as a tuple. Raise RowError, which calls
+    it `name`, if it is no such range."""
     is_pair = isinstance(span, (list, tuple)) and len(span) == 2
     if is_pair and all(type(edge) is int for edge in span) and 0 <= span[0] < span[1] <= len(text):
         return span[0], span[1]

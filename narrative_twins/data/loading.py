@@ -47,10 +47,8 @@ class LoadOptions(TypedDict, total=False):
         token: access token for private and gated data on the Hub.
         streaming: yield rows one by one, without preparing a cache. Data on the Hub are still
             downloaded completely.
-        cache_dir: folder for prepared rows, instead of the `datasets` cache. Downloads stay in the
-            Hub cache.
-        name: the configuration of a folder or of a data set on the Hub, or of the package's own
-            judged stories.
+        cache_dir: folder for prepared rows, instead of the `datasets` cache, but not for downloads.
+        name: the configuration of a folder or of a data set on the Hub, or a corpus of the package.
     """
 
     revision: str | None
@@ -62,8 +60,8 @@ class LoadOptions(TypedDict, total=False):
 
 @dataclass
 class RowsConfig(datasets.BuilderConfig):
-    """Settings of a data set: its files by split, its licence, if known, and the options of its
-    loading function."""
+    """The settings of a data set: its files by split, its licence (empty if unknown), and the
+    options of its loading function."""
 
     files: SplitFiles = field(default_factory=dict)
     license: str = ""
@@ -74,8 +72,8 @@ class RowsConfig(datasets.BuilderConfig):
 
 
 class RowsBuilder(datasets.GeneratorBasedBuilder):
-    """Rows from files. A subclass has the columns, and how a row of a file becomes one of the data
-    set; its docstring is the description of the data set."""
+    """A builder of data sets from files of rows. A subclass defines the columns, `FEATURES`, and
+    how rows become such columns, `normalize`; its docstring is the description of the data set."""
 
     BUILDER_CONFIG_CLASS = RowsConfig
     FEATURES: ClassVar[Features]
@@ -83,10 +81,10 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
 
     @abstractmethod
     def normalize(self, row: Mapping[str, Any], where: str) -> Row:
-        """Convert a row of a file to the columns of the data set, without its id."""
+        """Return the columns of the data set, except `id`, from a row; `where` is its location."""
 
     def records(self, file: str) -> Iterator[Record]:
-        """The rows of a file."""
+        """Yield the rows of a file."""
         return read_records(file)
 
     def _info(self) -> datasets.DatasetInfo:
@@ -189,10 +187,12 @@ class TurningPointsBuilder(RowsBuilder):
 def load_story_twins(
     source: DataSource | None = None, split: str | None = None, **options: Unpack[LoadOptions]
 ) -> LoadedData:
-    """Load short stories with narrative twins: `id`, and lists of sentences, `story`, `twin`, and
-    `negative` and `negative_twin` or None; and `story_votes` and `negative_votes`, how many readers
-    chose each of their sentences as the most important, or None. In a file, `narrative_twin` and
-    `negative_narrative_twin` are names of the twins too.
+    """Load short stories with narrative twins.
+
+    The columns are `id`; `story`, `twin`, `negative` and `negative_twin`, which are lists of
+    sentences (the last two may be None); and `story_votes` and `negative_votes`, which say for each
+    sentence how many readers chose it as the most important (or None). In a file, the twins may
+    also be named `narrative_twin` and `negative_narrative_twin`.
 
     Args:
         source: a data file (`.jsonl`, `.json`, either also with `.gz`, or `.parquet`), a
@@ -202,8 +202,8 @@ def load_story_twins(
             files and splits of `datasets.load_dataset`; or a path on the Hub,
             `"hf://datasets/user/name/..."`. None is the package's own corpus of 1,920 rows
             in the splits `train` and `validation`, written and judged by a language model.
-        split: a split, or a slice of a split in the notation of `datasets`: `"train[:100]"`. None
-            for a dict of all.
+        split: a split, or a slice in the notation of `datasets` such as `"train[:100]"`. None for
+            all.
         options: see `LoadOptions`.
 
     Returns:
@@ -212,8 +212,7 @@ def load_story_twins(
     Raises:
         RowError: a row is invalid; the message names the row, the problem and the fix.
         FileNotFoundError: the source is neither local nor on the Hub.
-        ValueError: the source is missing, or the format of a file, the split or the configuration
-            is unknown.
+        ValueError: the source is missing, or the format, the split or the configuration is unknown.
 
     Example:
         ```python
@@ -236,13 +235,12 @@ def load_window_twins(
 ) -> LoadedData:
     """Load longer stories, split into windows, with narrative twins.
 
-    The columns are `id`, `title` (perhaps empty), `story` and `negative` (or None) as lists of
-    windows; `twin` as a list of sentences, with `twin_windows`, for each sentence a list of the
-    windows of the story that it may belong to (usually one, two if it is aligned to both, none if
-    it is not aligned);
-    and `turning_points`, sentence indices in the story, counted from 0 across all windows.
+    The columns are `id`; `title` (may be empty); `story` and `negative` (or None) as lists of
+    windows; `twin` as a list of sentences; `twin_windows`, for each sentence of the twin a list of
+    the windows of the story that it may belong to (usually one, two if it is aligned to both, none
+    if it is not aligned); and `turning_points`, indices in the story, counted across its windows.
 
-    A row in a file has these columns, the `twin` perhaps as a list of windows without
+    A row in a file has these columns, where `twin` may also be a list of windows without
     `twin_windows`; or the columns of `"igorsterner/wikipedia-narrative-twins"`.
 
     Args:
@@ -251,11 +249,10 @@ def load_window_twins(
         split, options: as in `load_story_twins`, which also describes the result and the errors.
         windows: the number of even windows into which a plain list of sentences is split. A
             distractor in sections must have the same number.
-        min_window: rows with fewer sentences in a window of the story or the twin are left out.
-            None is 3, as in the paper, for rows in the published form (story and twin as lists of
-            sentences, with an `alignment`). Other rows are not left out: there, a window without a
-            sentence of the twin is a RowError. How many rows are left out is logged when they are
-            prepared.
+        min_window: rows with fewer sentences in a window of the story or the twin are left out;
+            their number is logged when the rows are prepared. None stands for 3, as in the paper,
+            for rows as published (story and twin as lists of sentences, with an `alignment`). In
+            other rows a window may be short, but without a sentence of the twin it is a RowError.
 
     Example:
         ```python
@@ -280,39 +277,37 @@ def load_story_salience(
 ) -> LoadedData:
     """Load stories with human labels of any form.
 
-    The columns are `id`, `title` (perhaps empty), `story` (its sentences), `windows` (half-open
+    The columns are `id`, `title` (may be empty), `story` (its sentences), `windows` (half-open
     ranges of sentences), `labels`, one number per sentence, higher for more salient ones; and
-    `annotations`, a list with these of each annotator. If each annotator chose a single sentence,
+    `annotations`, such a list for each annotator. If each annotator chose a single sentence,
     `choices` has these sentences, counted from 1, and `counts` the votes for each sentence.
-    `summaries` has texts. What is not known is None; with summaries alone that includes `labels`.
+    `summaries` has texts. A column without content is None, also `labels` of a row of summaries.
 
     A row in a file has `story` (or `sentences`), optionally `title` (or `storytitle`), `windows` in
     any form that `Story.parse` accepts, and `summaries` (or `summary`), and labels in one of these
     forms:
 
     - `choices` (or `most_important`): the sentence that each annotator chose, counted from 1, or a
-      list of sentences for each annotator. The label of a sentence is the share of annotators that
-      chose it.
+      list of sentences per annotator. The label is the share of annotators who chose the sentence.
     - `votes` (or `story_votes`): the number of annotators that chose each sentence.
-    - `labels`, one number per sentence; or `annotations`, a list with these of each annotator, of
+    - `labels`, one number per sentence; or `annotations`, a list of numbers for each annotator, of
       which the labels are the mean.
-    - `spans` (or `highlights`): `[start, end]` ranges of characters in a `text`, of one annotator
-      or a list of them for each annotator. The text is split into sentences unless they are given
-      as well. The label of a sentence is the share of its characters, without white space, that are
-      highlighted, the mean over annotators.
+    - `spans` (or `highlights`): `[start, end]` ranges of characters in a `text`, in one list, or in
+      a list for each annotator. The text is split into sentences unless the row has them. The label
+      of a sentence is the share of its characters, without white space, that are highlighted,
+      averaged over annotators.
     - `turning_points`: sentences, counted from 0, with the label 1.0; all others have 0.0.
 
     A `.csv` has one row per sentence (and annotator), in story order, with `story_id`, `sentence`
-    and `label`, and optionally `annotator`, `window` and `title`. TRIPOD's table is read too.
-    The answers that `narrative-twins annotate` writes are merged by story.
+    and `label`, and optionally `annotator`, `window` and `title`. TRIPOD's table is read too. The
+    answers that `narrative-twins annotate` writes are merged by story.
 
     Args:
         source: as in `load_story_twins`, such as `"igorsterner/rocstory-salience"`, or a `.csv`.
-            None is the package's own corpus, whose votes were judged by a language model, not by
-            people.
+            None is the package's own corpus, whose votes are by a language model, not by people.
         split, options: as in `load_story_twins`, which also describes the result and the errors.
-        distractors: whether distractors with `negative_votes` are rows too, each after its story,
-            as `ID-negative`.
+        distractors: whether distractors with `negative_votes` are rows too. Such a row follows its
+            story and has the id `ID-negative`.
     """
     settings = {"distractors": distractors}
     return _load(StorySalienceBuilder, source, split, options, JUDGED_CORPORA, **settings)
@@ -330,9 +325,9 @@ def load_turning_points(
     sentences) and the indices of the five `turning_points` in the story, counted from 0.
 
     A file is TRIPOD's table of synopses, or has rows of `story` (or `sentences`) and
-    `turning_points`. From the table, repeated synopses with labels of another annotator are
-    skipped, and sentences are cleaned: text in round brackets and footnote marks are removed, white
-    space is normalized. Empty sentences are dropped from both.
+    `turning_points`. Empty sentences are dropped. In the table, a synopsis that repeats another one
+    with labels of another annotator is skipped, and sentences are cleaned: text in round brackets
+    and footnote marks are removed, white space is normalized.
 
     Args:
         source: as in `load_story_twins`, or TRIPOD's `.csv` (github.com/ppapalampidi/TRIPOD).
@@ -356,8 +351,8 @@ def _load(
     corpora: tuple[str, ...] = (),
     **settings: Any,
 ) -> LoadedData:
-    """Load the files of a source by a builder with `settings`; without a source, one of these
-    corpora of the package, by default the first."""
+    """Return the data of a source, which a builder with `settings` reads. Without a source, they
+    are the corpus in `corpora` that the option `name` says, by default the first."""
     if source is not None:
         of_source = map(options.get, ("revision", "token", "name", "cache_dir"))
         files = source_files(source, *of_source)  # type: ignore[arg-type]

@@ -1,5 +1,5 @@
 """Reading of data files row by row: JSON Lines, JSON and CSV (plain or gzipped), and Parquet. A CSV
-is a table of human labels with one row per sentence, or TRIPOD's of synopses."""
+file is a table of human labels with one row per sentence, or TRIPOD's table of synopses."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from narrative_twins.stories.reading import check_cells, read_json, stories_in, 
 from narrative_twins.stories.story import whole
 
 _BATCH = 1000
-"""Rows of a Parquet file in memory."""
+"""The number of rows of a Parquet file that are held in memory."""
 _FIRST_BYTES = 1_000_000
 """Maximum bytes of a line by which JSON Lines are recognized in a file named `.json`."""
 _FILE_ERRORS = (
     *(OSError, EOFError, zlib.error, csv.Error, ValueError, OverflowError),
     pyarrow.ArrowException,
 )
-"""Raised for files that are missing, incomplete or in another format than their name says, and for
-values that Python can't have."""
+"""The errors of files that are missing, incomplete or in another format than their name says, and
+of values that Python can't represent."""
 
 Entry: TypeAlias = tuple[str, str | None, Any]
 """A row of a file: its location, its key or id (None if it has none), and its content."""
 Rows: TypeAlias = Iterable[tuple[str, Mapping[str, Any]]]
-"""The locations and the cells of rows."""
+"""Rows of a table: the location of each, and its cells by column."""
 
 
 class Record(NamedTuple):
-    """A row of a file, with its location for error messages and its id; in place of one that can't
-    be read the `RowError`, if the caller asked for that."""
+    """A row of a file: its location for error messages, its id, and its columns (`row`). If the row
+    can't be read, `row` is the RowError, provided that the caller asked for that."""
 
     where: str
     id: str
@@ -49,13 +49,13 @@ class Record(NamedTuple):
 
 
 def read_records(path: str, strict: bool = True) -> Iterator[Record]:
-    """Read the rows of a data file, lazily if its format allows it.
+    """Yield the rows of a data file, lazily if its format allows it.
 
     The id of a row is its `"id"`, else its key in a JSON object of rows, else `FILE:NUMBER`. A
-    whole number may be a float, as pandas makes it of numbers with a gap, NaN. Raises RowError if
-    the format is unknown, the file can't be read, a row is not an object of columns, or, if the
-    rows are read strictly, its id is neither text nor a whole number, or a row or a group of rows
-    of Parquet can't be read, which is in its place otherwise.
+    whole number may be a float, since pandas writes floats if some rows have no id. Raises RowError
+    if the format is unknown, the file can't be read or a row is not an object of columns. If
+    `strict`, also if an id is neither text nor a whole number, or a row or a row group of Parquet
+    can't be read; otherwise the RowError is the `row` of a record in its place.
     """
     suffix = _suffix(path)
     if suffix is None:
@@ -79,24 +79,24 @@ def read_records(path: str, strict: bool = True) -> Iterator[Record]:
 
 
 def count_rows(path: str) -> int:
-    """The number of rows of a Parquet file; raises RowError if it can't be read."""
+    """Return the number of rows of a Parquet file; raise RowError if it can't be read."""
     with _readable(path):
         return int(pyarrow.parquet.read_metadata(path).num_rows)
 
 
 def is_data_file(path: str) -> bool:
-    """Whether a file has the name of a supported format."""
+    """Return whether the name of a file has the suffix of a supported format."""
     return _suffix(path) is not None
 
 
 def _suffix(path: str) -> str | None:
-    """The suffix by which a format is known, if it is known."""
+    """Return the suffix of a supported format that a path ends in, such as `.jsonl`, or None."""
     return next((suffix for suffix in _READERS if path.lower().endswith(suffix)), None)
 
 
 @contextmanager
 def _readable(path: str) -> Iterator[None]:
-    """Turn errors of a file into RowError."""
+    """Raise errors in the block, which reads the file `path`, as RowError."""
     try:
         yield
     except RowError:
@@ -107,6 +107,7 @@ def _readable(path: str) -> Iterator[None]:
 
 
 def _json_lines(path: str, file: IO[bytes]) -> Iterator[Entry]:
+    """Yield the rows of a JSON Lines file."""
     for where, row, problem in stories_in(file, path, "jsonl", column=""):
         if problem is not None:
             raise RowError(where, problem)
@@ -114,7 +115,8 @@ def _json_lines(path: str, file: IO[bytes]) -> Iterator[Entry]:
 
 
 def _json(path: str, file: IO[bytes]) -> Iterator[Entry]:
-    """Rows of a JSON document; or JSON Lines, which `Dataset.to_json` writes under any name."""
+    """Yield the rows of a JSON file: a list of rows, an object of rows by id, or a single row. JSON
+    Lines are also read, since `Dataset.to_json` writes them under any name."""
     first, second = (file.readline(_FIRST_BYTES).strip() for _ in range(2))
     file.seek(0)
     if first.startswith(b"{") and first.endswith(b"}") and second.startswith(b"{"):
@@ -132,12 +134,14 @@ def _json(path: str, file: IO[bytes]) -> Iterator[Entry]:
 
 
 def _csv(path: str, file: IO[bytes]) -> Iterator[Entry]:
+    """Yield the rows of a CSV table, which a reader in `TABLES` makes of its lines."""
     columns, rows = table_rows(file)
     reader = read_table(path, columns)
     yield from reader((f"{path}, line {number}", check_cells(row)) for number, row in rows)
 
 
 def _parquet(path: str, file: IO[bytes]) -> Iterator[Entry]:
+    """Yield the rows of a Parquet file, with a RowError in place of what can't be read."""
     with pyarrow.parquet.ParquetFile(file) as table:
         first = 0
         for group in range(table.num_row_groups):
@@ -154,6 +158,7 @@ def _parquet(path: str, file: IO[bytes]) -> Iterator[Entry]:
 def _rows_of(
     path: str, batches: Iterable[pyarrow.RecordBatch], number: Iterator[int]
 ) -> Iterator[Entry]:
+    """Yield the rows of batches; `number` counts them. A row that can't be read is a RowError."""
     for batch in batches:
         names = batch.schema.names
         if twice := next((name for name in names if names.count(name) > 1), None):
@@ -167,7 +172,7 @@ def _rows_of(
 
 
 def _converted(batch: pyarrow.RecordBatch) -> Any:
-    """The only row of a batch, or what is wrong with it."""
+    """Return the only row of a batch or, if it can't be read, a text that says why."""
     try:
         return batch.to_pylist()[0]
     except _FILE_ERRORS as error:
@@ -181,7 +186,7 @@ _READERS = (
     | {".parquet": _parquet}
 )
 DATA_PATTERNS = [f"*{suffix}" for suffix in _READERS]
-"""Patterns of the file names that are supported."""
+"""Glob patterns of the names of supported files."""
 
 
 # Tables
@@ -198,7 +203,7 @@ _LOOSE = re.compile(r"\s+(?=[,.;:!?](?!\w))")
 
 
 def read_table(path: str, columns: Iterable[str]) -> Callable[[Rows], Iterator[Entry]]:
-    """The reader of the rows of a table by its columns; raises RowError if there is none."""
+    """Return the reader in `TABLES` for a table with these columns. Raise RowError if none fits."""
     names = list(filter(None, columns))
     for needed, reader in TABLES.items():
         if set(needed) <= set(names):
@@ -209,11 +214,10 @@ def read_table(path: str, columns: Iterable[str]) -> Callable[[Rows], Iterator[E
 
 
 def _read_labels(rows: Rows) -> Iterator[Entry]:
-    """The stories of a table with one row a sentence, or one a sentence and annotator, as rows for
-    `load_story_salience`: with `annotations` if annotators are named, else with `labels`; sentences
-    with the same `window` are a window. The rows of a story follow each other, in story order for
-    each annotator; otherwise, or if a cell is invalid, a RowError is raised.
-    """
+    """Yield a row for `load_story_salience` for each story of a table with one row per sentence, or
+    per sentence and annotator: with `annotations` if annotators are named, else with `labels`.
+    Sentences with the same `window` form a window. Raises RowError if a cell is invalid, or the
+    rows of a story are not together and, for each annotator, in story order."""
     names = (*_LABEL_COLUMNS, *_OPTIONAL_COLUMNS)
     cells = (
         (where, {name: (row.get(name) or "").strip() for name in names}) for where, row in rows
@@ -232,7 +236,7 @@ def _read_labels(rows: Rows) -> Iterator[Entry]:
 def _labelled_story(
     where: str, story_id: str, rows: list[tuple[str, dict[str, str]]]
 ) -> dict[str, Any]:
-    """The rows of a story as one row."""
+    """Return the rows of a story in a table of labels as one row, see `_read_labels`."""
     by_annotator: dict[str, list[tuple[str, str, float]]] = {}
     for place, row in rows:
         if not all(row[name] for name in _LABEL_COLUMNS):
@@ -260,6 +264,7 @@ def _labelled_story(
 
 
 def _number(text: str, where: str) -> float:
+    """Return the label in a cell. Raise RowError if it is not a finite number."""
     try:
         label = float(text)
     except ValueError:
@@ -271,11 +276,11 @@ def _number(text: str, where: str) -> float:
 
 
 def _read_synopses(rows: Rows) -> Iterator[Entry]:
-    """Read TRIPOD's table of film synopses: rows of cleaned `sentences`, the sentences as
-    `released` with the paper, and `turning_points`, counted from 0.
+    """Yield a row for each film synopsis in TRIPOD's table: its cleaned `sentences`, the sentences
+    as `released` with the paper, and its `turning_points`, counted from 0.
 
-    Sentences that cleaning leaves empty are kept, so that the turning points stay valid. Synopses
-    that repeat another one with the labels of another annotator are skipped.
+    Sentences that cleaning leaves empty are kept, so that the turning points stay valid. A synopsis
+    that repeats another one with the labels of another annotator is skipped.
     """
     for where, row in rows:
         name = str(row["movie_name"])
@@ -290,20 +295,21 @@ def _read_synopses(rows: Rows) -> Iterator[Entry]:
 
 
 def _clean(sentence: str) -> str:
+    """Return a sentence of TRIPOD without names of actors, footnote marks and extra white space."""
     sentence = _without(_ASIDE, unicodedata.normalize("NFKC", sentence))
     return _LOOSE.sub("", " ".join(sentence.split()))
 
 
 def as_released(sentence: str) -> str:
-    """A sentence as the code released with the paper cleans it: without text in round brackets,
-    also unclosed ones, with single spaces. One that this leaves empty keeps its text, since a
-    sentence without text can't be scored."""
+    """Return a sentence cleaned as by the code released with the paper: without text in round
+    brackets, closed or not, and with single spaces. A sentence that would become empty keeps its
+    text, since a sentence without text can't be scored."""
     kept = _without(_ROUND, sentence).partition("(")[0].replace(")", "")
     return unicodedata.normalize("NFKC", " ".join((kept if kept.strip() else sentence).split()))
 
 
 def _without(pattern: re.Pattern[str], text: str) -> str:
-    """A text without what the pattern matches, also nested."""
+    """Return `text` without all matches of `pattern`, nested ones too."""
     while (shorter := pattern.sub("", text)) != text:
         text = shorter
     return text

@@ -20,8 +20,7 @@ TWIN_NAMES = ("twin", "narrative_twin", "translated_narrative_twin")
 NEGATIVE_NAMES = ("negative", "negative_narrative")
 NEGATIVE_TWIN_NAMES = ("negative_twin", "negative_narrative_twin")
 TEXT_COLUMNS = (*STORY_NAMES, *TWIN_NAMES, *NEGATIVE_NAMES, *NEGATIVE_TWIN_NAMES)
-"""All names of text columns in rows of narrative twins, in this package or as published; the
-story's first."""
+"""The text columns of rows of narrative twins, in this package or as published; stories first."""
 
 MIN_WINDOW = 3
 """Fewest sentences in a window of published rows, as in the paper on narrative twins."""
@@ -45,20 +44,20 @@ class RowError(ValueError):
 
 
 class ShortWindowError(RowError):
-    """A row with too few sentences in a window of the story or the twin."""
+    """The error of a row with too few sentences in a window of the story or the twin."""
 
 
-# Checks of single columns, each of which returns the content as it was checked, or raises a
-# RowError.
+# Checks of single columns. Each returns the checked content, or raises a RowError, in which `where`
+# is the location of the row.
 
 
 def find_column(row: Mapping[str, Any], *names: str) -> Any:
-    """The first of the named columns that is not missing or None, else None."""
+    """Return the first of the named columns that is neither missing nor None, or else None."""
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
 def require_column(row: Mapping[str, Any], where: str, *names: str) -> Any:
-    """The first of the named columns that is not missing or None."""
+    """Return the first of the named columns that is neither missing nor None; or raise RowError."""
     content = find_column(row, *names)
     if content is None:
         others = f" (or {', '.join(map(repr, names[1:]))})" if names[1:] else ""
@@ -69,14 +68,14 @@ def require_column(row: Mapping[str, Any], where: str, *names: str) -> Any:
 
 
 def title_of(row: Mapping[str, Any]) -> str:
-    """The title of a story, empty if it has none: sentence-transformers, which looks for examples
-    in columns of text, does not take None there."""
+    """Return the title of a story, or an empty text if it has none: sentence-transformers accepts
+    no None in columns of text."""
     title = find_column(row, "title", "storytitle")
     return "" if title is None else str(title)
 
 
 def is_nested(content: Any) -> bool:
-    """Whether the content of a column is a list of lists, such as a list of windows."""
+    """Return whether a column is a list of lists, such as a list of windows; not if it is empty."""
     is_list = isinstance(content, (list, tuple)) and bool(content)
     return is_list and all(isinstance(each, (list, tuple)) for each in content)
 
@@ -84,8 +83,8 @@ def is_nested(content: Any) -> bool:
 def check_list(
     content: Any, column: str, where: str, of: str, count: int | None = None
 ) -> list[Any]:
-    """A list or tuple as a list; `of` describes its elements in the RowError, and `count` is the
-    number of sentences if it has an element for each."""
+    """Return a list or tuple as a list. Raise RowError for other content or, if `count` is the
+    number of sentences, for another length. `of` describes the elements in the message."""
     is_list = isinstance(content, (list, tuple))
     if is_list and count in (None, len(content)):
         return list(content)
@@ -96,7 +95,7 @@ def check_list(
 
 
 def check_story(source: Any, column: str, where: str, windows: Any = 1) -> Story:
-    """The story of a column, see `Story.parse`."""
+    """Return the story that `Story.parse` makes of a column; raise RowError if it is invalid."""
     try:
         return Story.parse(source, windows)
     except StoryError as error:
@@ -104,7 +103,7 @@ def check_story(source: Any, column: str, where: str, windows: Any = 1) -> Story
 
 
 def check_sentences(content: Any, column: str, where: str) -> list[str]:
-    """A list of sentences that are not empty."""
+    """Return a list of sentences. Raise RowError for other content, or if a sentence is empty."""
     if is_nested(content) or isinstance(content, str):
         problem = "is a list of lists; a list of sentences is needed"
         if isinstance(content, str):
@@ -115,14 +114,14 @@ def check_sentences(content: Any, column: str, where: str) -> list[str]:
 
 
 def check_windows(content: Any, column: str, where: str) -> list[list[str]]:
-    """A list of windows, each a list of sentences, or a list of sentences, which is one window."""
+    """Return a list of windows, each a list of sentences. A list of sentences is one window."""
     if not is_nested(content):
         return [check_sentences(content, column, where)]
     return [check_sentences(window, f"{column}[{w}]", where) for w, window in enumerate(content)]
 
 
 def check_integers(values: Any, column: str, where: str, first: int, last: int) -> list[int]:
-    """A list of integers from `first` to `last`, also written as strings of digits."""
+    """Return a list of integers from `first` to `last`; strings of digits are converted."""
     numbers = []
     for value in check_list(values, column, where, "whole numbers"):
         number = int(value) if isinstance(value, str) and value.isdecimal() else value
@@ -134,7 +133,7 @@ def check_integers(values: Any, column: str, where: str, first: int, last: int) 
 
 
 def check_votes(votes: Any, column: str, sentences: int, where: str) -> list[int]:
-    """The number of votes for each sentence, of which at least one has a vote."""
+    """Return the votes, one number for each of the `sentences` sentences and not all of them 0."""
     check_list(votes, column, where, "numbers of votes", sentences)
     checked = check_integers(votes, column, where, 0, 2**31 - 1)
     if not any(checked):
@@ -146,9 +145,8 @@ def check_votes(votes: Any, column: str, sentences: int, where: str) -> list[int
 
 
 def check_texts(row: Mapping[str, Any], where: str) -> list[str]:
-    """Check the text columns of a row of twins (lists of sentences, lists of windows, or named
-    sections), and return their names; raises RowError if a column is invalid or the story is
-    missing."""
+    """Return the names of the text columns of a row of twins. Raise RowError if there is no story,
+    or a column is not a list of sentences, a list of windows, or an object of such sections."""
     require_column(row, where, *STORY_NAMES)
     columns = [column for column in TEXT_COLUMNS if row.get(column) is not None]
     for column in columns:
@@ -163,10 +161,10 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
     """Check that a row of narrative twins can be used for training.
 
     The columns are `story` and optionally `twin`, `negative` and `negative_twin`; others are
-    ignored. A column is a list of sentences, which is one window, or a list of windows. A list of
-    sentences may also be split into windows by another column, for example `twin_windows` for
-    `twin`: for each sentence a list of the windows that it may belong to, usually one, or none if
-    the sentence is left out.
+    ignored. A column is a list of sentences, which is one window, or a list of windows. Another
+    column may split a list of sentences into windows, for example `twin_windows` for `twin`. It
+    has, for each sentence, a list of the windows that the sentence may belong to: usually one, or
+    none if the sentence is left out.
 
     Args:
         row: the row.
@@ -174,7 +172,7 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
 
     Raises:
         RowError: a sentence is empty or not a string, or the columns do not have the same windows.
-        ShortWindowError: no sentence of a column is in some window.
+        ShortWindowError: a window has no sentence in one of the columns.
     """
     require_column(row, where, "story")
     count = 0  # of the windows of the story
@@ -205,10 +203,9 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
 
 
 def story_twins(row: Mapping[str, Any], where: str) -> Row:
-    """Convert a row of short stories: `story`, `twin` (or `narrative_twin`) and optionally
-    `negative`, `negative_twin` (or `negative_narrative_twin`), and `story_votes` and
-    `negative_votes`, the votes for each of their sentences.
-    """
+    """Return the columns of `load_story_twins`, except `id`, from a row of a file: `story`, `twin`
+    (or `narrative_twin`) and optionally `negative`, `negative_twin` (or `negative_narrative_twin`),
+    and `story_votes` and `negative_votes`, one number per sentence."""
     columns: Row = {
         "story": require_column(row, where, "story"),
         "twin": require_column(row, where, *TWIN_NAMES[:2]),
@@ -227,8 +224,8 @@ def story_twins(row: Mapping[str, Any], where: str) -> Row:
 def window_twins(
     row: Mapping[str, Any], where: str, windows: int, min_window: int | None = None
 ) -> Row:
-    """Convert a row of longer stories; those that are plain lists of sentences are split into
-    `windows` even windows.
+    """Return the columns of `load_window_twins`, except `id`, from a row of a file. Plain lists of
+    sentences are split into `windows` even windows.
 
     The row has `title`, `story`, `twin` and `negative` as lists of windows; or, as published,
     `english_narrative`, `translated_narrative_twin`, `alignment` (pairs of a sentence of the story
@@ -236,8 +233,8 @@ def window_twins(
     columns of the package's data sets, with `twin_windows` and `turning_points`.
 
     Raises ShortWindowError if a window of the story or the twin has fewer than `min_window`
-    sentences. If that is None, it is `MIN_WINDOW` for rows as published, a story and a twin in
-    sentences with an `alignment`, and not checked for others.
+    sentences. If `min_window` is None, it is `MIN_WINDOW` for rows as published, with a story and a
+    twin in sentences and an `alignment`; other rows are not checked.
     """
     story = require_column(row, where, *STORY_NAMES)
     twin = require_column(row, where, "twin", "translated_narrative_twin")
@@ -285,7 +282,7 @@ def window_twins(
 
 
 def _to_windows(content: Any, column: str, where: str, windows: int) -> list[list[str]]:
-    """A list of windows unchanged, or a list of sentences split into even windows."""
+    """Return a list of windows unchanged, and a list of sentences split into even windows."""
     if is_nested(content):
         return check_windows(content, column, where)
     story = check_story(check_sentences(content, column, where), column, where, windows)
@@ -295,7 +292,8 @@ def _to_windows(content: Any, column: str, where: str, windows: int) -> list[lis
 def _pairs(
     pairs: Any, story: Sequence[Sequence[str]], twin: Sequence[str], where: str
 ) -> Iterable[tuple[int, int]]:
-    """The pairs of a sentence of the story and a sentence of the twin."""
+    """Return pairs of the index of a sentence of `story`, counted across its windows, and the index
+    of a sentence of `twin`. Raise RowError if a pair is invalid."""
     pairs = check_list(pairs, "alignment", where, "pairs")
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
@@ -310,9 +308,9 @@ def _pairs(
 def twin_windows(
     pairs: Iterable[tuple[int, int]], story: Sequence[Sequence[str]], sentences: int
 ) -> list[list[int]]:
-    """For each sentence of a twin of this many sentences, the windows of the story that it is
-    aligned to. A pair is a sentence of the story, counted from 0 across all its windows, and a
-    sentence of the twin."""
+    """Return for each of the `sentences` sentences of a twin the windows of `story` (lists of
+    sentences) that it is aligned to. Each pair has the index of a sentence of the story, counted
+    across its windows, and the index of a sentence of the twin."""
     window_of = [w for w, window in enumerate(story) for _ in window]
     windows_of: list[set[int]] = [set() for _ in range(sentences)]
     for i, j in pairs:
@@ -321,8 +319,8 @@ def twin_windows(
 
 
 def window_sizes(windows_of: Sequence[Sequence[int]], windows: int) -> list[int]:
-    """The number of sentences in each of `windows` windows, given the windows that each sentence
-    may belong to."""
+    """Return the number of sentences in each of `windows` windows. `windows_of` has, for each
+    sentence, the windows that it may belong to."""
     return [sum(w in indices for indices in windows_of) for w in range(windows)]
 
 
@@ -332,8 +330,8 @@ def window_sizes(windows_of: Sequence[Sequence[int]], windows: int) -> list[int]
 def turning_points(
     row: Mapping[str, Any], where: str, windows: int, cleaning: Cleaning = "full"
 ) -> Row:
-    """Convert a row of `story` (or `sentences`) and five `turning_points`, counted from 0; drops
-    empty sentences."""
+    """Return the columns of `load_turning_points`, except `id`, from a row of `story` (or
+    `sentences`) and five `turning_points`, counted from 0. Empty sentences are dropped."""
     if cleaning == "released":
         if row.get("released") is None:
             problem = "cleaning='released' is for TRIPOD's table (.csv); leave it out"
@@ -347,7 +345,7 @@ def turning_points(
 
 
 def synopsis(row: Mapping[str, Any], where: str) -> tuple[list[str], list[int]]:
-    """The sentences that are not empty, and the indices of the turning points among them."""
+    """Return the sentences of a row that are not empty, and the turning points as their indices."""
     content = require_column(row, where, "story", "sentences")
     sentences = check_list(content, "story", where, "sentences")
     numbers = require_column(row, where, "turning_points")

@@ -49,20 +49,20 @@ HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 HUB_PATH = re.compile(
     rf"hf://datasets/(?P<id>{HUB_ID.pattern})(@(?P<revision>[^/]+))?(/(?P<inside>.*))?"
 )
-"""A data set on the Hub, or files in it, as a path."""
+"""The path of a data set on the Hub, or of files in it."""
 _CONFIGURATIONS = re.compile(rb"^configs:", re.MULTILINE)
-"""In a card with configurations."""
+"""The line of a card after which it lists configurations."""
 
 
 def corpus_files(name: str) -> SplitFiles:
-    """The files of a corpus that comes with the package."""
+    """Return the files of a corpus of the package by split; `name` is one of `CORPORA`."""
     folder = Path(__file__).parent / name
     return {file.stem: [str(file)] for file in sorted(folder.glob("*.parquet"))}
 
 
 def corpus_rows(name: str) -> DatasetDict:
-    """The rows of a corpus of the package by split, read into memory, without the `datasets`
-    cache. The columns are as in its files."""
+    """Read the rows of a corpus of the package into memory, by split, without the `datasets` cache.
+    The columns are the columns of its files."""
     files = corpus_files(name).items()
     return DatasetDict({split: Dataset(read_table(path)) for split, (path,) in files})
 
@@ -74,14 +74,13 @@ def source_files(
     name: str | None = None,
     cache_dir: str | None = None,
 ) -> SplitFiles:
-    """The data files of a source, by split.
+    """Return the data files of a source, by split.
 
     Args:
-        source: see `load_story_twins`. The files of a folder or data set on the Hub are those that
-            `datasets.load_dataset` finds.
-        revision, token: for the Hub; the default revision is `main`.
-        name: the configuration of a folder or of a data set on the Hub; default the one that its
-            card says.
+        source: see `load_story_twins`. The files of a folder or data set on the Hub are selected as
+            by `datasets.load_dataset`.
+        revision, token: the version (default: `main`) and access token of data on the Hub.
+        name: the configuration of a folder or of a data set on the Hub; default: as its card says.
         cache_dir: folder for the rows of a `Dataset`, which are written to a file; default the
             `datasets` cache.
 
@@ -119,13 +118,13 @@ def source_files(
 
 
 def _local(name: Name) -> str:
-    """A path, also of a `file://` address."""
+    """Return a path, or the path in a `file://` address."""
     path = os.fspath(name)
     return url2pathname(path.removeprefix("file://")) if path.startswith("file://") else path
 
 
 def _matching(path: str) -> list[str]:
-    """The data files that a path or a pattern names."""
+    """Return the data files that a path or a pattern names; raise an error if there are none."""
     files = [path] if os.path.isfile(path) else sorted(glob.glob(path, recursive=True))
     files = [file for file in files if os.path.isfile(file)]
     if not files:
@@ -137,7 +136,7 @@ def _matching(path: str) -> list[str]:
 
 
 def _written(rows: Dataset, cache_dir: str | None) -> str:
-    """A file with the rows of a data set, in the cache."""
+    """Write a data set to a Parquet file in the cache, unless it is there. Return the path."""
     # Builders read files. The fingerprint is of the content, so that equal rows are written once.
     folder = Path(cache_dir or config.HF_DATASETS_CACHE) / "narrative_twins_rows"
     file = folder / f"rows-{rows._fingerprint}.parquet"
@@ -150,8 +149,8 @@ def _written(rows: Dataset, cache_dir: str | None) -> str:
 
 
 def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
-    """The data files of a folder by split, as `datasets.load_dataset` finds them: those of a
-    configuration of its card, else by file names."""
+    """Return the data files of a folder by split, as `datasets.load_dataset` selects them: by the
+    configuration `name` of its card, or by file names if the card has none."""
     root, card = os.path.realpath(folder), folder / CARD
     try:
         data_files = load_dataset_builder(root, name).config.data_files
@@ -183,8 +182,8 @@ def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
 def _hub_files(
     path: str, name: str | None, revision: str | None, token: str | bool | None
 ) -> SplitFiles:
-    """The data files by split of a Hub id, or of a path on the Hub. They are downloaded; without a
-    network, those in the cache of the Hub are used."""
+    """Download the data files of a Hub id or of a path on the Hub, and return them by split.
+    Without a network, the files in the cache of the Hub are used."""
     match = HUB_PATH.fullmatch(path)
     if match is None and (not HUB_ID.fullmatch(path) or is_data_file(path)):
         problem = "is not a local path, and not a Hub id (user/name); check the name"
