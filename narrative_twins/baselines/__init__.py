@@ -1,4 +1,4 @@
-"""Baselines: salience scores that are computed without a story encoder's variants of stories."""
+"""Baselines: scores of sentences by chance, position, length, TextRank, LexRank and similarity."""
 
 from narrative_twins.baselines.scorers import BASELINES as BASELINES
 from narrative_twins.baselines.scorers import Baseline as Baseline

@@ -32,7 +32,7 @@ from narrative_twins.stories.story import Story, StoryError, Windows, check_stor
 DAMPING = 0.85
 """The probability that PageRank's walk follows an edge instead of going to any sentence."""
 MAX_SENTENCES = 10_000
-"""The longest story whose sentences are all compared with each other."""
+"""The maximum number of sentences of a story for baselines that compare all with each other."""
 
 
 @runtime_checkable
@@ -40,19 +40,19 @@ class SentenceEncoder(Protocol):
     """Anything that embeds texts as a `SentenceTransformer` does."""
 
     def encode(self, sentences: list[str], /) -> Any:
-        """One vector per text, an array of shape (texts, dimensions)."""
+        """Return one vector per text, an array of shape (texts, dimensions)."""
 
 
 TextEncoder: TypeAlias = SentenceEncoder | StoryEncoder | str | Path | None
-"""A `SentenceTransformer` or similar, a `StoryEncoder`, its folder or Hub id, or None for the
-default encoder."""
+"""A `SentenceTransformer` or similar; a `StoryEncoder`, its folder or Hub id; None for the
+default."""
 
 
 class Embedder:
     """Embeds texts, each alone, by an encoder that is loaded when it is first used.
 
-    A `StoryEncoder` reads a text that exceeds its context in several passes, also one that is made
-    here of the transformer of a `SentenceTransformer`. Another encoder may truncate it.
+    A `SentenceTransformer` with a transformer is turned into a `StoryEncoder`, which reads a text
+    that exceeds its context in several passes. Other encoders may truncate it.
 
     Args:
         encoder: see `TextEncoder`. Raises TypeError if it is something else.
@@ -71,8 +71,8 @@ class Embedder:
         self._vectors: dict[str, NDArray[np.float32]] = {}
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of texts, shape (texts, dimensions). Texts of the call before, which are of
-        the same story if several baselines share an encoder, are not embedded again.
+        """Return the vectors of texts, shape (texts, dimensions). Vectors of the previous call are
+        reused, since several baselines may embed the same story.
 
         Raises:
             StoryError: a text has no tokens, or a vector is not finite.
@@ -87,6 +87,7 @@ class Embedder:
         return vectors
 
     def _encode(self, texts: list[str]) -> NDArray[np.float32]:
+        """Return the vectors of texts by the encoder, which is loaded first if it is a name."""
         encoder = self._encoder
         if encoder is None or isinstance(encoder, (str, Path)):
             encoder = self._encoder = StoryEncoder.from_pretrained(encoder)
@@ -103,7 +104,7 @@ class Embedder:
 
 
 class Baseline(ABC):
-    """A way to score sentences without the variants of a story. A subclass that is registered with
+    """A scorer of sentences that needs no variants of a story. A subclass that is registered with
     `register_baseline` can be used by its name."""
 
     name: ClassVar[str]
@@ -113,14 +114,15 @@ class Baseline(ABC):
 
     @abstractmethod
     def scores(self, story: Story) -> NDArray[np.float64]:
-        """Scores of the sentences in story order, shape `(len(story),)`; higher is more salient."""
+        """Return one score per sentence, shape `(len(story),)`; higher is more salient."""
 
 
 class EmbeddingBaseline(Baseline):
     """A baseline that compares embeddings of texts, each read alone.
 
     Args:
-        encoder: see `TextEncoder`; default the argument of `baseline_scores`, or the default one.
+        encoder: see `TextEncoder`; None for the encoder of `baseline_scores`, or the default
+            encoder.
     """
 
     def __init__(self, encoder: TextEncoder = None) -> None:
@@ -128,22 +130,23 @@ class EmbeddingBaseline(Baseline):
         self.has_encoder = encoder is not None
 
     def texts(self, story: Story) -> Sequence[str]:
-        """The texts to embed: the sentences, unless a subclass needs others."""
+        """Return the texts to embed: the sentences, unless a subclass needs others."""
         return story.sentences
 
     @abstractmethod
     def compare(self, story: Story, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Scores of the sentences from the vectors of `texts`, shape `(texts, dimensions)`."""
+        """Return the scores of the sentences, shape `(len(story),)`, from the vectors of `texts`,
+        shape `(texts, dimensions)`."""
 
     def scores(self, story: Story) -> NDArray[np.float64]:
-        """Scores of the sentences in story order; raises StoryError if a text can't be embedded."""
+        """Return the scores of the sentences; raise StoryError if a text can't be embedded."""
         return self.compare(story, self.embedder(self.texts(story)))
 
 
 BASELINES: Registry[Baseline] = Registry(Baseline, "a baseline")
 """The registered baselines by name, in display order."""
 register_baseline = BASELINES.add
-"""Class decorator that registers a baseline, see `Registry.add`."""
+"""Class decorator that registers a baseline under its name, see `Registry.add`."""
 
 
 def baseline_scores(
@@ -156,24 +159,20 @@ def baseline_scores(
     splitter: Splitter | None = None,
     progress: bool = False,
 ) -> Iterator[StorySalience]:
-    """Score every sentence of some stories by baselines; an iterator over one result per story,
-    lazily and in order.
+    """Yield a result with scores of all sentences by baselines for each story, lazily and in order.
 
     Args:
         stories: stories in any form that `Story.parse` accepts.
         baselines: names or `Baseline` instances; default all registered baselines.
-        seed: for `random`.
-        encoder: for baselines that embed sentences, see `TextEncoder`. It is loaded only if a
-            baseline needs it.
-        windows, splitter: windows for stories without their own, and the sentence splitter, see
+        seed: the seed of the baseline `random`.
+        encoder: for baselines that embed texts, see `TextEncoder`; loaded only if one needs it.
+        windows, splitter: for stories without windows, and to split texts into sentences, see
             `Story.parse`.
         progress: whether to show a progress bar.
 
     Raises:
-        TypeError, ValueError: a baseline is unknown or an argument invalid. Raised before anything
-            is scored.
-        StoryError: a story can't be scored; has its index. Raised while iterating, after the
-            results before it.
+        TypeError, ValueError: a baseline is unknown or an argument invalid; raised at the call.
+        StoryError: a story can't be scored. Has its index; raised after the results before it.
     """
     check_stories(stories)
     embedder = Embedder(encoder)
@@ -190,6 +189,7 @@ def baseline_scores(
 def _results(
     stories: Iterator[Story], baselines: list[Baseline], progress: Progress
 ) -> Iterator[StorySalience]:
+    """Yield the result of each story; raise StoryError with the index of a story that has none."""
     index = 0
     with closing(progress):
         try:
@@ -203,8 +203,8 @@ def _results(
 
 
 def _checked_scores(baseline: Baseline, story: Story) -> list[float]:
-    """The scores of a baseline; raises ValueError unless they are one finite number per
-    sentence."""
+    """Return the scores of a story by a baseline. Raise ValueError unless they are one finite
+    number per sentence."""
     scores = np.asarray(baseline.scores(story), np.float64)
     if scores.shape != (len(story),) or not np.isfinite(scores).all():
         raise ValueError(
@@ -237,7 +237,7 @@ class Random(Baseline):
 
 @register_baseline
 class Lead(Baseline):
-    """The number of sentences from this one to the end of the story."""
+    """The number of sentences from the sentence to the end of the story, both included."""
 
     name = "lead"
     meaning = "earlier sentences score higher"
@@ -248,8 +248,7 @@ class Lead(Baseline):
 
 @register_baseline
 class Trail(Baseline):
-    """The position of the sentence in the story, counted from 1; the paper calls it
-    "increasing"."""
+    """The position of the sentence in the story, from 1; called "increasing" in the paper."""
 
     name = "trail"
     meaning = "later sentences score higher"
@@ -260,7 +259,7 @@ class Trail(Baseline):
 
 @register_baseline
 class Centre(Baseline):
-    """Minus the distance of the sentence to the middle of its window, in sentences."""
+    """Minus the distance of the sentence from the middle of its window, in sentences."""
 
     name = "centre"
     meaning = "sentences near the middle of their window score higher"
@@ -285,21 +284,19 @@ class Length(Baseline):
 
 
 def textrank_scores(similarities: ArrayLike, *, damping: float = DAMPING) -> NDArray[np.float64]:
-    """TextRank: PageRank of sentences whose edges are weighted by similarity, without edges to
-    themselves.
+    """Return TextRank: the PageRank of sentences in a graph whose edges are weighted by similarity.
+    No sentence has an edge to itself.
 
     Args:
-        similarities: of each sentence to each other, symmetric, shape (n, n); negative ones count
-            as 0.
-        damping: the probability to follow an edge, from 0 up to 1, exclusive.
+        similarities: the similarity of each pair of sentences, a symmetric matrix of shape (n, n);
+            negative similarities count as 0.
+        damping: the probability to follow an edge, at least 0 and below 1.
 
     Returns:
-        Scores of shape (n,) that sum to 1. A sentence that is similar to no other links to all
-        alike.
+        Scores of shape (n,) that sum to 1. A sentence similar to no other has equal edges to all.
 
     Raises:
-        ValueError: the similarities are not a symmetric matrix of finite numbers, or the damping is
-            invalid.
+        ValueError: the similarities are not a symmetric, finite matrix, or the damping is invalid.
     """
     weights = np.maximum(_checked(similarities), 0.0)
     np.fill_diagonal(weights, 0.0)
@@ -309,23 +306,22 @@ def textrank_scores(similarities: ArrayLike, *, damping: float = DAMPING) -> NDA
 def lexrank_scores(
     similarities: ArrayLike, *, threshold: float | None = 0.1, damping: float = DAMPING
 ) -> NDArray[np.float64]:
-    """LexRank: PageRank of sentences with an edge between those that are more similar than a
-    threshold. A sentence has an edge to itself if its similarity to itself exceeds the threshold,
-    as in the paper.
+    """Return LexRank: the PageRank of sentences in a graph with an edge between sentences that are
+    more similar than a threshold. As in the paper, a sentence has an edge to itself if its
+    similarity to itself exceeds the threshold.
 
     Args:
-        similarities: as for `textrank_scores`, and of each sentence to itself.
-        threshold: edges are between sentences whose similarity exceeds it, all with the same
+        similarities: as for `textrank_scores`, with similarities to itself on the diagonal.
+        threshold: sentences have an edge if their similarity exceeds it; all edges have the same
             weight. None is continuous LexRank: edges are weighted by similarity, and negative
             similarities count as 0. The paper chose 0.1 for cosines of tf-idf vectors.
         damping: as for `textrank_scores`. (The paper writes d for 1 - damping.)
 
     Returns:
-        Scores of shape (n,) that sum to 1. They are all equal if all similarities exceed the
-        threshold, or none.
+        Scores of shape (n,) that sum to 1; all equal if all or no similarities exceed the threshold.
 
     Raises:
-        ValueError: as `textrank_scores`.
+        ValueError: as for `textrank_scores`.
     """
     matrix = _checked(similarities)
     is_edge = matrix > (0.0 if threshold is None else threshold)
@@ -333,6 +329,7 @@ def lexrank_scores(
 
 
 def _checked(similarities: ArrayLike) -> NDArray[np.float64]:
+    """Return similarities as an array. Raise ValueError unless it is a symmetric, finite matrix."""
     matrix = np.asarray(similarities, np.float64)
     is_square = matrix.ndim == 2 and len(matrix) == len(matrix.T) > 0
     if not is_square or not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):
@@ -344,8 +341,8 @@ def _checked(similarities: ArrayLike) -> NDArray[np.float64]:
 
 
 def _pagerank(weights: NDArray[np.float64], damping: float) -> NDArray[np.float64]:
-    """PageRank of nodes with these weights of edges, shape (n, n), from rows to columns. Overwrites
-    the weights, since each copy of the largest takes 800 MB."""
+    """Return the PageRank of n nodes, shape (n,). `weights`, shape (n, n), has the weights of edges
+    from rows to columns. It is overwritten, since each copy of the largest takes 800 MB."""
     if not 0 <= damping < 1:
         raise ValueError(f"damping={damping}: must be at least 0 and below 1")
     n = len(weights)
@@ -364,7 +361,7 @@ def _pagerank(weights: NDArray[np.float64], damping: float) -> NDArray[np.float6
 
 
 def cosine_matrix(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Cosine similarities of all pairs of vectors, shape (n, n); 0 for a zero vector."""
+    """Return the cosine of each pair of `vectors`, shape (n, n); 0 for a zero vector."""
     rows = np.asarray(vectors, np.float64)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     unit = rows / np.where(norms == 0, 1.0, norms)
@@ -372,13 +369,14 @@ def cosine_matrix(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
 
 
 class _Graph(EmbeddingBaseline):
-    """A baseline over the similarities of all sentences of a story, whatever the windows."""
+    """A baseline that compares all sentences of a story with each other, whatever the windows."""
 
     def __init__(self, encoder: TextEncoder = None, *, damping: float = DAMPING) -> None:
         super().__init__(encoder)
         self.damping = damping
 
     def texts(self, story: Story) -> tuple[str, ...]:
+        """Return the sentences. Raise StoryError if they are more than `MAX_SENTENCES`."""
         if len(story) > MAX_SENTENCES:
             raise StoryError(
                 f"the story has {len(story):,} sentences, and {self.name} compares at most"
@@ -389,8 +387,8 @@ class _Graph(EmbeddingBaseline):
 
 @register_baseline
 class TextRank(_Graph):
-    """`textrank_scores` over the cosine similarities of sentence embeddings; for the arguments see
-    there and `EmbeddingBaseline`."""
+    """`textrank_scores` of the cosines of sentence embeddings. Arguments: see there and
+    `EmbeddingBaseline`."""
 
     name = "textrank"
     meaning = "how central the sentence is among similar sentences"
@@ -401,10 +399,10 @@ class TextRank(_Graph):
 
 @register_baseline
 class LexRank(_Graph):
-    """`lexrank_scores` over the cosine similarities of sentence embeddings; for the arguments see
-    there and `EmbeddingBaseline`. By default the continuous form, since a threshold suits one kind
-    of vectors: the cosines of sentence embeddings in a short story often all exceed 0.1, and then
-    all sentences tie."""
+    """`lexrank_scores` of the cosines of sentence embeddings. Arguments: see there and
+    `EmbeddingBaseline`. The default is continuous LexRank, since a threshold suits only one kind of
+    vectors: the cosines of sentence embeddings in a short story often all exceed 0.1, so all
+    sentences tie."""
 
     name = "lexrank"
     meaning = "how central the sentence is among similar sentences, itself included"
@@ -426,10 +424,9 @@ class LexRank(_Graph):
 
 @register_baseline
 class WholeText(EmbeddingBaseline):
-    """Cosine similarity of the embeddings of the sentence and of the whole text, whatever the
-    windows.
+    """The cosine of the embeddings of the sentence and of the whole text, whatever the windows.
 
-    In a story of one window that is summarization, if the encoder is the same `StoryEncoder`.
+    In a story of one window this is summarization, if the encoder is the same `StoryEncoder`.
     """
 
     name = "whole_text"

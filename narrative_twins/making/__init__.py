@@ -1,2 +1,2 @@
-"""Training data: makes narrative twins, and changes rows of them for ablations. Used by
-`narrative-twins make`."""
+"""Training data: makes narrative twins and votes for sentences, and replaces names in rows of
+twins. Used by `narrative-twins make`."""

@@ -1,5 +1,5 @@
-"""Entity substitution: replaces the names of people, places and other entities in rows of narrative
-twins, so that an encoder that is trained on them can't tell a twin by the names that it shares with
+"""Entity substitution: replaces the names of people, places and other entities in the twins of
+rows, so that an encoder that is trained on them can't tell a twin by the names that it shares with
 its story. The paper does this after "Tell me again!" (Hatzel and Biemann, 2024)."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KINDS: dict[str, str] = {
     "ORG": "Organization",
     **dict.fromkeys("MISC NORP EVENT WORK_OF_ART LAW LANGUAGE PRODUCT".split(), "Entity"),
 }
-"""The kinds of entities by their labels in spaCy. Others, such as dates, are not replaced."""
+"""The kinds of entities by labels of spaCy. Entities with other labels, such as dates, are kept."""
 
 _PRONOUNS = "i me my you your he him his she her hers it its we us our they them their who".split()
 _TITLES = (
@@ -57,7 +57,7 @@ _IN_WORD = "[\\w\u0300-\u036f\u200c\u200d]"
 
 
 class PeopleNames:
-    """First names and surnames of a locale of Faker, by frequency where that is known."""
+    """First names and surnames of a locale of Faker, drawn by frequency where Faker has it."""
 
     def __init__(self, locale: str = LOCALE) -> None:
         check_extra("entities")
@@ -69,8 +69,7 @@ class PeopleNames:
             raise ValueError(f"{locale!r} is no locale of Faker; use one such as de_DE") from None
 
     def gender_of(self, name: str) -> str:
-        """`"female"` or `"male"`, as most people with the first name in `name` are; empty if it is
-        in no list."""
+        """Return `"female"` or `"male"`, as most people with a first name are; empty if unknown."""
         weights = {"": 0.0}
         for gender in ("female", "male"):
             names = getattr(self.faker.get_providers()[0], f"first_names_{gender}", ())
@@ -78,8 +77,8 @@ class PeopleNames:
         return max(weights, key=weights.__getitem__)
 
     def draw(self, part: str, taken: set[str]) -> str:
-        """A name of one word that is not in `taken`, to which it is added, case-folded. `part` is
-        `"last_name"`, `"first_name"`, `"first_name_female"` or `"first_name_male"`."""
+        """Return a random name of one word that is not in `taken`, and add it there, case-folded.
+        `part` is `"last_name"`, `"first_name"`, `"first_name_female"` or `"first_name_male"`."""
         for _ in range(2_000):  # until a name is not in the row
             name: str = getattr(self.faker, part)()
             if name.isalpha() and name.casefold() not in taken:
@@ -89,11 +88,11 @@ class PeopleNames:
 
 
 class RowNames:
-    """The names that are recognized in the texts of a row. Words are case-folded.
+    """The names that spaCy recognizes in the texts of a row (`documents`, one for each text).
 
     Attributes:
-        kinds: how often each name is recognized as each kind.
-        first, last: first names and surnames of people.
+        kinds: for each name, how often it is recognized as each kind of entity.
+        first, last: first names and surnames of people, case-folded.
     """
 
     def __init__(self, documents: Iterable[Any]) -> None:
@@ -110,12 +109,13 @@ class RowNames:
                         self.last.update(words[-1:] if words[1:] else ())
 
     def kind_of(self, name: str) -> str:
-        """What a name is recognized as most often; a word of a name is a person's."""
+        """Return as what a name is recognized most often; `"Person"` if it is a word of a name."""
         return self.kinds[name].most_common(1)[0][0] if name in self.kinds else "Person"
 
     def forms(self, texts: Sequence[str]) -> dict[str, str]:
-        """What to search for, each with the name that it is a form of: names, the first and last
-        words of people's names that the texts do not have in lower case, and both in upper case."""
+        """Return what to search for in `texts`, each with the name it stands for: names, the first
+        and last words of people's names unless they are also common words, and both in upper
+        case."""
         forms = {name: name for name in self.kinds}
         common = {word for word in _WORD.findall(" ".join(texts)) if word.islower()}
         for name in [name for name in self.kinds if self.kind_of(name) == "Person"]:
@@ -128,21 +128,21 @@ class RowNames:
 
 
 def trimmed(text: str, is_person: bool) -> str:
-    """A name without the punctuation around it, `'s`, an article, and titles of people."""
+    """Return a name without punctuation around it, `'s`, an article and, for a person, titles."""
     name = _ARTICLE.sub("", text.strip(_EDGES), count=1)
     name = _TITLE.sub("", name, count=1) if is_person else name
     return _POSSESSIVE.sub("", name.strip(_EDGES)).strip(_EDGES)
 
 
 def _words(name: str) -> list[str]:
-    """The case-folded words of a name, without words in lower case such as `de`."""
+    """Return the case-folded words of a name, without words in lower case such as `de`."""
     return [word.casefold() for word in _WORD.findall(name) if not word[0].islower()]
 
 
 def substitute(
     row: Mapping[str, Any], seed: str, pipeline: Any, people: PeopleNames
 ) -> dict[str, Any]:
-    """Replace the names in the twins of a row, so that story and twin have no name in common.
+    """Return a copy of a row with other names in its twins, so that stories share none with them.
 
     The twin (`twin`) and the twin of the distractor (`negative_twin`) each get new names that occur
     nowhere else in the row; story and distractor (`negative`) keep their texts. Names are
@@ -153,8 +153,8 @@ def substitute(
     or no name is left to draw.
 
     Args:
-        row: in any shape that `load_story_twins` or `load_window_twins` reads, and checked.
-        seed: seed of the draws, the same on every machine; should differ between rows.
+        row: a valid row in any form that `load_story_twins` or `load_window_twins` reads.
+        seed: seed of the draws, which are the same on every machine; should differ between rows.
         pipeline: a spaCy pipeline that recognizes entities.
         people: the names to draw from.
     """
@@ -174,6 +174,7 @@ def substitute(
     new: dict[Any, str] = {}
 
     def new_word(match: re.Match[str]) -> str:
+        """Return the new name for a word of a person's name; another word is kept."""
         word = match[0].casefold()
         if word not in new and word in names.first | names.last:
             first_name = f"first_name_{people.gender_of(word)}".rstrip("_")
@@ -182,6 +183,7 @@ def substitute(
         return new.get(word, match[0])
 
     def new_name(match: re.Match[str]) -> str:
+        """Return the new text for a form of a name."""
         name = forms[match[0]]
         kind = names.kind_of(name)
         if kind != "Person" and (kind, name) not in new:
@@ -199,7 +201,7 @@ def substitute(
 
 
 def _mapped(content: Any, change: Callable[[str], Any]) -> Any:
-    """The content of a column (sentences, windows, or sections by name) with changed sentences."""
+    """Return the sentences, windows or named sections of a column, with each sentence changed."""
     if isinstance(content, str):
         return change(content)
     if isinstance(content, Mapping):
@@ -217,16 +219,16 @@ def replace_entities(
     resume: bool = False,
     progress: bool = False,
 ) -> int:
-    """Replace the names in a file of rows, and write the rows with their facts, see `write_facts`.
-    Returns the number of rows of this run in which a name was replaced.
+    """Replace the names in the twins in a file of rows, and write the rows and their facts, see
+    `substitute` and `write_facts`. Returns in how many rows of this run a name was replaced.
 
     Args:
         rows: the file of the rows (RowError if one is invalid).
         out: the JSON Lines file to write. Until it is complete, its rows are in `OUT.part`.
         pipeline: the folder or the name of a spaCy pipeline (OSError if it is not installed).
         names: a locale of Faker.
-        seed: see `substitute`.
-        resume: resume an interrupted run, of the same rows and settings (ResumeError).
+        seed: the seed of the run, from which each row gets its seed.
+        resume: resume an interrupted run, or raise ResumeError if its rows or settings differ.
         progress: show a progress bar.
     """
     people = PeopleNames(names)

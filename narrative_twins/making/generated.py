@@ -1,5 +1,5 @@
-"""Files of generated rows with facts about them, `twins.facts.yaml` of `twins.jsonl`, from which
-`push_dataset` makes their card; and rows by a language model."""
+"""Files of generated rows, each with a file of facts about them (`twins.facts.yaml` for
+`twins.jsonl`), from which `push_dataset` makes their card; and rows by a language model."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ Columns: TypeAlias = dict[str, Any]
 """A row by its columns."""
 
 FACTS = ".facts.yaml"
-"""The suffix of the facts of a data file, in place of `.jsonl`."""
+"""The suffix of the file of facts, in place of the suffix of the data file."""
 LICENCE = (
     "The licence of the stories also applies to what the model wrote, and the terms of the model"
     " may add restrictions."
 )
-"""A limit of all rows by a model."""
+"""A sentence for the `limits` in the facts of all rows by a language model."""
 REJECT = ("step", "reason", "answer")
-"""Columns that are added to a rejected story."""
+"""The columns of a rejected story: the question, the reason and the last answer."""
 
 
 def facts_of(data: str) -> DatasetFacts | None:
-    """The facts of a data file, None without any; ValueError if their file can't be read."""
+    """Return the facts next to a data file, or None. Raise ValueError if they can't be read."""
     path = Path(data).with_suffix(FACTS)
     return read_facts(DatasetFacts, path) if path.exists() else None
 
 
 def write_rows(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as JSON Lines."""
+    """Write rows to the file `path`, as JSON Lines."""
     with atomic_write(path) as file:
         file.write("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
 
 
 def write_facts(out: str, facts: DatasetFacts) -> None:
-    """Write the facts of a data file, for `read_facts` and `push_dataset`. Of earlier facts, which
-    a user may have edited, the name, limits, licence and tags are kept. ValueError if these can't
-    be read; call `facts_of` before rows are made."""
+    """Write the facts of the data file `out`, for `read_facts` and `push_dataset`. If it has facts,
+    which a user may have edited, only their description, source and language are replaced. Raises
+    ValueError if these can't be read; call `facts_of` before rows are made."""
     if earlier := facts_of(out):
         now = {name: getattr(facts, name) for name in ("description", "source", "language")}
         facts = replace(earlier, **now)
@@ -54,7 +54,7 @@ def write_facts(out: str, facts: DatasetFacts) -> None:
 
 
 def recipe_text(command: str, settings: Mapping[str, object]) -> str:
-    """The settings of a run in Markdown, as the source of its rows; empty ones are skipped."""
+    """Return a command and its settings in Markdown, but for settings that are None or empty."""
     lines = [
         f"- {name}: {_as_text(value)}"
         for name, value in settings.items()
@@ -65,6 +65,7 @@ def recipe_text(command: str, settings: Mapping[str, object]) -> str:
 
 
 def _as_text(value: object) -> str:
+    """Return a setting as text, with commas between the items of a list or mapping."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_as_text(item)}" for name, item in value.items())
     if isinstance(value, (list, tuple)):
@@ -73,14 +74,13 @@ def _as_text(value: object) -> str:
 
 
 def public_name(source: str) -> str:
-    """The name of a model or file for a card; only the last part of a local path, since cards are
-    published."""
+    """Return a name of a model or file to publish: of a local path only the last part."""
     return Path(source).resolve().name if os.path.exists(source) else source
 
 
 class Generated(NamedTuple):
-    """What a language model wrote: the `rows` in the order of the stories, the rejected stories
-    with the columns `REJECT`, and the numbers of new answers and their tokens as text."""
+    """What a language model wrote: `rows` in the order of the stories, rejected stories (`rejects`)
+    with the columns `REJECT`, and the numbers of new answers and tokens as text (`usage`)."""
 
     rows: list[Columns]
     rejects: list[Columns]
@@ -96,7 +96,7 @@ def rows_by_model(
     attempts: int,
     progress: bool,
 ) -> Generated:
-    """Ask a language model about each story, and write the rows.
+    """Make a row of each story by asking a language model, and write the rows.
 
     Every answer is logged at once in `OUT.answers`, so the same call resumes an interrupted run.
     `OUT` gets the rows, and `OUT.rejects` the rejected stories; neither is written if empty. The
@@ -104,10 +104,10 @@ def rows_by_model(
 
     Args:
         stories: the stories as rows.
-        ask: asks about a story, and returns the new columns of its row.
+        ask: asks about a story, and returns the new columns of its row; may raise `Rejected`.
         server: the language model.
         out: the JSON Lines file to write.
-        facts: the facts of the rows, to whose description the numbers of rows are added.
+        facts: the facts of the rows; the numbers of rows are added to their description.
         attempts: maximum number of attempts to get a valid answer to a question.
         progress: show a progress bar.
 
@@ -142,8 +142,8 @@ def rows_by_model(
 
 
 def model_settings(server: Server, templates: Mapping[str, str], attempts: int) -> Columns:
-    """The settings that the answers of a language model depend on, for a card: prompts by digest,
-    since the prompts of a user may be private."""
+    """Return the settings that answers depend on, by name, for a card: with digests in place of
+    prompts, since the prompts of a user may be private."""
     fields = {"temperature": server.temperature, "seed": server.seed, **server.request}
     return {
         "language model": public_name(server.model),

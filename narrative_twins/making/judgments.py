@@ -1,5 +1,4 @@
-"""Votes for the sentences of stories by a language model, as rows to train on, for
-`load_story_salience`."""
+"""Rows of stories with votes for their sentences by a language model, for `load_story_salience`."""
 
 from __future__ import annotations
 
@@ -38,20 +37,18 @@ def make_judgments(
     language: str = "en",
     progress: bool = False,
 ) -> Generated:
-    """Have a language model vote for the most important sentences of stories, and write the votes
-    as rows.
+    """Have a language model vote for the most important sentences of stories, and write the votes.
 
     A row has `id` (if the story has one), `story` (its sentences), `windows` (if it has several, or
     is long) and `votes`, a number for each sentence; each window has votes of its own.
 
     Args:
         stories: each in any form that `Story.parse` takes (StoryError if one is invalid).
-        style: `"choose"`: the model is asked `samples` times about each window, as a reader, and an
-            answer is a vote; `"shares"`: it is asked once about each window, how ten readers would
-            vote. ValueError for others.
-        samples: number of answers for each window, for `"choose"`.
+        style: `"choose"` asks `samples` times about each window for a vote; `"shares"` asks once
+            about each window how ten readers would vote. ValueError for others.
+        samples: the number of votes for each window, for `"choose"`.
         prompts: a folder with `choose.txt` or `shares.txt`, which replace the package's prompts.
-        windows: of stories that have none of their own, as in `score_stories`.
+        windows: the windows of stories without their own, as in `score_stories`.
         language: the language of the stories, for the facts.
         server, out, attempts, progress: see `rows_by_model`, which also has the errors.
     """

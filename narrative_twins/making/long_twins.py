@@ -1,14 +1,14 @@
 """Long narrative twins: stories in even windows, each with a twin whose windows follow from an
 alignment of the two by dynamic time warping over the similarities of their sentences.
 
-Works are read from rows, or from `Tell me again!` (Hatzel and Biemann, 2024), which has summaries
-of works from Wikipedias in several languages: once unpacked, a JSON document per work,
-`summaries/12/1234.json` for Q1234. Read of it, after the authors' code
-(github.com/uhh-lt/story-emb, tell-me-again), are `wikidata_id`; `title`, a text or an object with
-`value`; `summaries` by language, with headings in lines that start with `#`;
-`en_translated_summaries` by language, objects with `text`; `anonymized`, some of the texts with
-names replaced; and `similarity`, a square matrix `similarities` over the languages in `indexes`,
-from 0 to 1, of the sentences of two summaries by all-MiniLM-L6-v2.
+Works are read from rows, or from `Tell me again!` (Hatzel and Biemann, 2024), summaries of works
+from Wikipedias in several languages. Unpacked, it has a JSON document per work,
+`summaries/12/1234.json` for Q1234. As in the authors' code (github.com/uhh-lt/story-emb,
+tell-me-again), these keys are read: `wikidata_id`; `title`, a text or an object with `value`;
+`summaries` by language, with headings in lines that start with `#`; `en_translated_summaries` by
+language, objects with `text`; `anonymized`, some of the texts with names replaced; and
+`similarity`, a square matrix `similarities` over the languages in `indexes`, from 0 to 1, of the
+sentences of two summaries by all-MiniLM-L6-v2.
 """
 
 from __future__ import annotations
@@ -52,16 +52,17 @@ OTHER_LANGUAGES = "other"
 
 MAX_SIMILARITY = {"fr": 0.681, "de": 0.674, "it": 0.612, "es": 0.591, OTHER_LANGUAGES: 0.6}
 """By language, the similarity to the story above which a version counts as a translation. The
-authors of `Tell me again!` have these figures, in percent, as qualities of translations; a public
-script after the recipe of the paper on narrative twins uses them as limits, and 0.6."""
+authors of `Tell me again!` report these figures, in percent, as qualities of translations. A public
+script after the recipe of the paper on narrative twins uses them, and 0.6, as limits."""
 
 STEPS = ((1, 1), (1, 0), (0, 1))
-"""Steps of a path, in sentences of story and twin; of equally good steps the first is used."""
+"""The steps of a path: how far each goes in the story and in the twin, in sentences. Of equally
+good steps the first is taken."""
 
 
 class Candidate(NamedTuple):
-    """Another version of a story, which may become the twin: its sentences, the language it was
-    translated from, and its similarity to the story, at most 1; both None if not known."""
+    """Another version of a story, which may become the twin: its sentences, the language that it
+    was translated from, and its similarity to the story, at most 1 (both None if unknown)."""
 
     sentences: list[str]
     language: str | None = None
@@ -78,9 +79,9 @@ class Work(NamedTuple):
 
 
 def work_files(paths: Iterable[str]) -> list[str]:
-    """The paths, with each folder replaced by the JSON and JSON Lines files in it and its folders,
-    in the order of their names; if some are in a folder `summaries`, as in `Tell me again!`, only
-    these."""
+    """Return the paths, each folder replaced by the JSON and JSON Lines files in it and its
+    folders, by name. Files in folders `summaries`, as in `Tell me again!`, are used alone if there
+    are some."""
     files: list[str] = []
     for path in map(Path, paths):
         suffixes = (".json", ".jsonl", ".ndjson")
@@ -93,8 +94,8 @@ def work_files(paths: Iterable[str]) -> list[str]:
 def read_works(
     files: Iterable[str], anonymized: bool = False
 ) -> Iterator[tuple[str, Work | RowError]]:
-    """Yield the work in each row of JSON Lines files and each document or item of JSON files, with
-    its name for messages; or an error that says what is wrong.
+    """Yield a name for messages and a work for each row of JSON Lines files, and each document or
+    item of JSON files. In place of an invalid work there is a RowError.
 
     Args:
         files: names of files; `-` is JSON Lines on standard input. Rows have a `story`, a list of
@@ -103,8 +104,8 @@ def read_works(
             or `sentences`, and optionally `language` and `similarity`. In documents of `Tell me
             again!` the English summary is the story, and translations from other languages are
             candidates; missing and null keys count as empty, and headings are left out.
-        anonymized: use the translations of `Tell me again!` with names replaced as twins; the story
-            keeps its names, so that story and twin have no names in common.
+        anonymized: read the translations of `Tell me again!` with names replaced. The story keeps
+            its names, so story and twin have no names in common.
     """
     for name, content, problem in read_story_files(files, column=""):
         try:
@@ -124,7 +125,7 @@ def read_works(
 
 
 def _row(row: Mapping[str, Any]) -> Work:
-    """The work of a row."""
+    """Return the work of a row with `story` and `twins`."""
     story = list(check_story(row["story"], "story", "").sentences)
     candidates = []
     for number, twin in enumerate(check_list(row["twins"], "twins", "", "versions")):
@@ -135,7 +136,7 @@ def _row(row: Mapping[str, Any]) -> Work:
 
 
 def _document(name: str, content: Mapping[str, Any], anonymized: bool) -> Work:
-    """The work of a document of `Tell me again!`."""
+    """Return the work of a document of `Tell me again!`; `name` is the name of its file."""
     block, similarities = content.get("similarity") or {}, {}
     if "en" in (languages := block.get("indexes") or []):
         row = block["similarities"][languages.index("en")]
@@ -158,15 +159,16 @@ def _document(name: str, content: Mapping[str, Any], anonymized: bool) -> Work:
 
 
 def _summary(key: str, text: str | None) -> list[str]:
-    """The sentences of a summary without its headings; empty if it has no letters or digits."""
+    """Return the sentences of a summary without headings, none if it has no letters or digits.
+    `key` names it in errors."""
     lines = (text or "").splitlines()
     kept = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     return list(check_story(kept, key, "").sentences) if any(map(str.isalnum, kept)) else []
 
 
 def _candidate(sentences: list[str], language: str | None, similarity: float | None) -> Candidate:
-    """A version whose similarity is not known if it is NaN; rounding errors of half precision are
-    clipped."""
+    """Return a candidate. Its similarity is unknown if it is NaN, and clipped to at most 1, which
+    half precision may exceed slightly."""
     if similarity is None or similarity != similarity:
         return Candidate(sentences, language)
     if abs(similarity) > 1.001:
@@ -178,7 +180,7 @@ def _candidate(sentences: list[str], language: str | None, similarity: float | N
 
 
 class SentenceEmbedder:
-    """Embeds sentences as an array of shape (sentences, dimensions), float32.
+    """Embeds sentences: a call returns an array of shape (sentences, dimensions), float32.
 
     Args:
         name: folder or Hub id of an encoder (OSError if missing); None for the default encoder.
@@ -223,12 +225,12 @@ class SentenceEmbedder:
 
 
 def best_path(similarities: NDArray[np.floating[Any]]) -> list[tuple[int, int]]:
-    """The monotone path with the largest sum through a matrix of shape (n, m), by dynamic time
-    warping in O(n·m).
+    """Return the monotone path with the largest sum through a matrix of shape (n, m).
 
-    A path goes from cell (0, 0) to cell (n − 1, m − 1) by the steps of `STEPS`; its sum includes
-    both ends. Ties are broken from the end, in the order of `STEPS`. Since most similarities are
-    above 0, a diagonal step usually adds less than two single steps, and is rare.
+    Dynamic time warping computes it in O(n·m). A path goes from cell (0, 0) to cell (n − 1, m − 1)
+    by the steps of `STEPS`; its sum includes both ends. Ties are broken from the end, in the order
+    of `STEPS`. Since most similarities are above 0, a diagonal step usually adds less than two
+    single steps, and is rare.
 
     Returns:
         The cells of the path in order: i is the index of a sentence of the story, j of the twin.
@@ -266,18 +268,18 @@ class Filters:
     """Requirements for a story and its twin; values out of range raise ValueError.
 
     Attributes:
-        windows: number of even windows of a story.
-        min_sentences: fewest sentences of the story.
-        max_difference: largest difference in sentences between story and twin. The paper on
+        windows: the number of even windows of a story.
+        min_sentences: the fewest sentences of a story.
+        max_difference: the largest difference in sentences between story and twin. The paper on
             narrative twins uses the standard deviation of the story lengths, 13.7 in its data.
-        min_window: fewest sentences of the twin in a window.
-        max_similarity: by language. Copies of the story never pass. Other versions pass if their
-            similarity is unknown, or if neither their language nor `OTHER_LANGUAGES` has a limit.
-        released: as the released code of the paper: text in round brackets is removed, a twin has
-            at least `min_sentences`, too, `max_difference` is the standard deviation of the stories
-            at hand, and a work whose drawn twin lacks sentences in a window is dropped. There, the
-            sentences from the first to the last of a window of the twin must be one more than
-            `min_window`.
+        min_window: the fewest sentences of the twin in a window.
+        max_similarity: by language, the largest similarity of a version to the story. Copies of the
+            story never pass. Other versions pass if their similarity is unknown, or if neither
+            their language nor `OTHER_LANGUAGES` has a limit.
+        released: whether to filter as the released code of the paper: text in round brackets is
+            removed, a twin has at least `min_sentences`, too, and `min_window` + 1 in a window;
+            `max_difference` is the standard deviation of the lengths of the stories; and a work is
+            dropped if the drawn twin has too few sentences in a window.
     """
 
     windows: int = 5
@@ -296,7 +298,7 @@ class Filters:
             )
 
     def rejection(self, story: Sequence[str], version: Candidate) -> str | None:
-        """Why a version is dropped before alignment, if it is, for the counts of `long_twin`."""
+        """Return why a version is dropped before alignment, as counted by `long_twin`, or None."""
         longer, most = len(version.sentences) - len(story), self.max_difference
         if longer < -most or longer > (math.ceil(most) if self.released else most):
             return "versions that are too different in length"
@@ -313,10 +315,10 @@ class Filters:
 def long_twin(
     work: Work, embed: Callable[[Sequence[str]], Any], filters: Filters, seed: int = 0
 ) -> tuple[Columns | None, Counter[str]]:
-    """The row of a work, as `load_window_twins` reads it, or None if it is dropped; and the counts
-    of what is kept and dropped, in words. The twin is drawn from the versions that pass all
-    filters, by the seed, the id of the work and the versions alone: neither other works nor any
-    order matter. `embed` maps sentences to vectors, of shape (sentences, dimensions)."""
+    """Return the row of a work, as `load_window_twins` reads it, or None if it is dropped; and the
+    counts of what is kept and dropped, in words. The twin is drawn from the versions that pass all
+    filters. The draw depends on the seed, the id of the work and the versions alone. `embed` maps
+    sentences to vectors of shape (sentences, dimensions)."""
     if len(work.story) < filters.min_sentences:
         kind = "with a story that is too short" if work.story else "without a story in English"
         return None, Counter(["works read", f"works {kind}"])
@@ -342,7 +344,8 @@ def long_twin(
 
 
 def _aligned(work: Work, twin: Candidate, vectors: Any, filters: Filters) -> Columns | None:
-    """The row of a work with this twin, or None if a window lacks sentences."""
+    """Return the row of a work with this twin, or None if a window has too few sentences. `vectors`
+    are the embeddings of the sentences of the story and then of the twin."""
     path = best_path(cosine_matrix(vectors)[: len(work.story), len(work.story) :])
     story = [work.story[lo:hi] for lo, hi in even_windows(len(work.story), filters.windows)]
     windows_of = twin_windows(path, story, len(twin.sentences))
@@ -367,9 +370,9 @@ def make_long_twins(
     progress: bool = False,
     report: Callable[[str], object] = logger.warning,
 ) -> Counter[str]:
-    """Make rows of long narrative twins from several versions of works, and write them with their
-    facts, see `write_facts`. Works that are done are in `OUT.part` until all are. Returns the
-    counts of `long_twin`.
+    """Make rows of long narrative twins from several versions of works, and write the rows and
+    their facts, see `write_facts`. Until all works are done, the log is `OUT.part`. Returns the
+    sums of the counts of `long_twin`.
 
     Args:
         paths: the files of works, see `read_works`, and folders of them.
@@ -378,9 +381,8 @@ def make_long_twins(
         filters, seed: see `long_twin`.
         anonymized: see `read_works`.
         language: the language of the versions, for the facts.
-        resume: resume an interrupted run, of the same works and settings (ResumeError).
-        progress, report: whether to show a progress bar, and what is called with each work that is
-            invalid.
+        resume: resume an interrupted run, or raise ResumeError if its works or settings differ.
+        progress, report: show a progress bar; called with a message about each invalid work.
     """
     settings = {
         "works of": {Path(path).resolve().name: digest_of_files(path) for path in paths},

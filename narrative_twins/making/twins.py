@@ -58,20 +58,20 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff
 """A word: a run of letters and digits, or a single Chinese or Japanese character."""
 
 Text: TypeAlias = Sequence[str]
-"""Sentences."""
+"""A text as its sentences."""
 Ask: TypeAlias = Callable[[Question], Any]
-"""Asks a question, and returns its result."""
+"""Asks a question, and returns the result of its answer."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What can be made of a story.
+    """A sequence of questions about a story, whose answers become columns of its row.
 
     Attributes:
-        make: asks the questions about a story, whose sentences are in windows, and returns the
-            columns; raises `Rejected` for a story that it can't be used for.
+        make: asks the questions about a story, which is passed as windows of sentences, and returns
+            the columns. Raises `Rejected` for a story that the recipe does not fit.
         templates: the names of its prompts, see `read_templates`.
-        columns: the columns that it makes; of several, `TwinOptions.columns` chooses.
+        columns: the columns that it can make; if several, `TwinOptions.columns` selects from them.
         windows: the number of windows of a story; 1 for a short story.
     """
 
@@ -83,11 +83,11 @@ class Recipe:
 
 @dataclass(frozen=True)
 class TwinOptions:
-    """What is made of each story, and when answers are valid.
+    """Options of `make_twins`: the columns to make, and when answers are valid.
 
     Attributes:
         recipe: a name in `RECIPES`.
-        columns: the columns to make, from `COLUMNS`, with `twin`; only for short stories.
+        columns: for short stories, the columns to make: `twin`, and optionally others in `COLUMNS`.
         twin_overlap: maximum word overlap of a twin and its story, from 0 to 1, see `overlap`.
         distractor_overlap: minimum word overlap of a distractor and its story, from 0 to 1.
         prompts: a folder of templates that replace the package's.
@@ -118,6 +118,7 @@ class TwinOptions:
 
 
 def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> Columns:
+    """Return the columns of a short story, which is a single window, see `Recipe.make`."""
     (story,) = windows
     size = len(story)
     if size > LONGEST:
@@ -127,7 +128,7 @@ def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> C
     def rewrite(
         step: str, template: str, text: Text, number: int, check: Callable[[Text], object]
     ) -> Text:
-        """Ask to rewrite a text in a number of sentences, which are checked."""
+        """Return `text`, rewritten in `number` sentences. `check` refuses invalid ones."""
         bounds = _about(number) if template == "expand" else (number, number)
         prompt = fill(options.templates[template], story=_as_json(list(text)), count=number)
 
@@ -141,6 +142,7 @@ def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> C
         return sentences
 
     def twin(column: str, of: Text) -> Text:
+        """Return the twin of a text: an expansion of it, retold in as many sentences as it has."""
         check = partial(_check_sentences_differ, of)
         longer = rewrite(f"{column}, expanded", "expand", of, EXPANSION * size, check)
         check = partial(check_twin, of, most=options.twin_overlap)
@@ -156,6 +158,7 @@ def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> C
 
 
 def _make_of_synopsis(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> Columns:
+    """Return the distractor of a synopsis, a section for each window, see `Recipe.make`."""
     named = {f"section_{number}": list(window) for number, window in enumerate(windows, start=1)}
 
     def read(answer: Mapping[str, Any]) -> list[list[str]]:
@@ -176,14 +179,13 @@ RECIPES: dict[str, Recipe] = {
     "synopses": Recipe(_make_of_synopsis, ("distract_sections",), ("negative",), windows=5),
 }
 """The recipes by name: twins and distractors of short stories, and distractors of longer ones in
-five sections, each with a turning point. `narrative-twins make twins --recipe` takes each of
-them."""
+five sections, each with a turning point. `narrative-twins make twins --recipe` has these names."""
 
 _as_json = partial(json.dumps, ensure_ascii=False, indent=1)
 
 
 def _read_sentences(content: list[str], name: str) -> list[str]:
-    """The sentences of a property of an answer; raises `AnswerError` if one is empty."""
+    """Return the sentences in a property of an answer, or raise `AnswerError` if one is empty."""
     try:
         sentences = check_sentences(content, name, "the answer")
     except RowError as error:
@@ -192,21 +194,20 @@ def _read_sentences(content: list[str], name: str) -> list[str]:
 
 
 def _about(count: int) -> tuple[int, int]:
-    """The minimum and maximum number of sentences that are about `count`: half, rounded up, and
-    twice as many."""
+    """Return the limits of about `count` sentences: half as many, rounded up, and twice as many."""
     return (count + 1) // 2, 2 * count
 
 
 def overlap(one: Text, other: Text) -> float:
-    """The Dice coefficient of the distinct words of two texts, 2 |A ∩ B| / (|A| + |B|); 0 if there
-    are no words. Case is ignored."""
+    """Return the Dice coefficient of the distinct words of two texts, 2 |A ∩ B| / (|A| + |B|),
+    without regard to case; 0 if there are no words."""
     a, b = (set(_WORD.findall(" ".join(text).casefold())) for text in (one, other))
     return 2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0
 
 
 def check_twin(story: Text, twin: Text, most: float) -> None:
-    """Raise `AnswerError` if a sentence of a twin is copied or repeated, or the word overlap with
-    the story is above `most`."""
+    """Raise `AnswerError` if a sentence of a twin is copied from the story or repeated, or the word
+    overlap with the story is above `most`."""
     _check_sentences_differ(story, twin)
     if len(_normalized(twin)) < len(twin):
         raise AnswerError("a sentence is repeated")
@@ -215,33 +216,35 @@ def check_twin(story: Text, twin: Text, most: float) -> None:
 
 
 def check_distractor(story: Text, distractor: Text, least: float) -> None:
-    """Raise `AnswerError` if all sentences of a distractor are copied, or the word overlap with the
-    story is below `least`."""
+    """Raise `AnswerError` if all sentences of a distractor are copied from the story, or the word
+    overlap with the story is below `least`."""
     _check_texts_differ(story, distractor, "it")
     if (share := overlap(story, distractor)) < least:
         raise AnswerError(f"the word overlap with the story is {share:.2f}, below {least}")
 
 
 def _check_sentences_differ(story: Text, text: Text) -> None:
+    """Raise `AnswerError` if a sentence of `text` is copied from the story."""
     for number, sentence in enumerate(text, start=1):
         if _normalized([sentence]) <= _normalized(story):
             raise AnswerError(f"sentence {number} is copied from the story")
 
 
 def _check_texts_differ(story: Text, text: Text, name: str) -> None:
+    """Raise `AnswerError`, which calls `text` by `name`, if all its sentences are in the story."""
     if _normalized(text) <= _normalized(story):
         raise AnswerError(f"{name} is a copy: all its sentences are in the story")
 
 
 def _normalized(text: Text) -> set[str]:
-    """The sentences without case, punctuation and extra white space, for comparisons."""
+    """Return the sentences without case, punctuation and extra white space, for comparisons."""
     return {" ".join(_WORD.findall(each.casefold())) or each.strip() for each in text}
 
 
 def source_row(content: Any, options: TwinOptions) -> Columns:
-    """The columns of a row to start from: the columns to keep, and the sentences as `story`, a list
-    for each window if the recipe has several. `content` is anything that `Story.parse` takes, or a
-    data row with a `story`. May raise `StoryError` or `RowError`."""
+    """Return the columns of a row to start from: the sentences as `story` (a list for each window
+    if the recipe has several), and other columns of `content` to keep. `content` is a data row with
+    a `story`, or anything that `Story.parse` takes. May raise `StoryError` or `RowError`."""
     count = RECIPES[options.recipe].windows
     row = dict(content) if isinstance(content, Mapping) else {}
     text = find_column(row, *STORY_NAMES)
@@ -278,7 +281,7 @@ def make_twins(
 
     Args:
         rows: the stories, see `source_row`.
-        options: what is made of each story; default: all columns of short stories.
+        options: which columns to make; default: all columns of short stories.
         language: the language of the stories, for the facts.
         server, out, attempts, progress: see `rows_by_model`, which also has the errors.
     """

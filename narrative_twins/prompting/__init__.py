@@ -1,5 +1,5 @@
-"""Questions to a language model behind an OpenAI-compatible server: every answer is logged, so an
-interrupted run asks nothing twice; salience by prompting."""
+"""Questions to a language model behind an OpenAI-compatible server, and salience by prompting.
+Every answer is logged, so an interrupted run asks nothing twice."""
 
 from narrative_twins.prompting.chat import Chat as Chat
 from narrative_twins.prompting.chat import Question as Question

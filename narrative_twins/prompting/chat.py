@@ -1,8 +1,7 @@
 """Questions to a language model behind an OpenAI-compatible server.
 
-The client of `openai` retries requests that failed or were refused by a busy server; a question
-whose answer is invalid is asked again with another seed. Each answer is logged before it is used,
-since it is paid for.
+The client of `openai` retries requests that failed or were refused by a busy server. A question
+whose answer is invalid is asked again with another seed. Answers cost money, so each is logged.
 """
 
 from __future__ import annotations
@@ -30,36 +29,35 @@ from narrative_twins.writing import JsonlLog, digest
 KEY_VARIABLE = "OPENAI_API_KEY"
 """The default environment variable of the API key."""
 ATTEMPTS = 3
-"""How often a question is asked, by default, until its answer is valid."""
+"""By default, how often a question is asked at most until its answer is valid."""
 MAX_TOKENS = 4000
-"""Length of an answer in tokens, unless the request has another limit."""
+"""The maximum length of an answer in tokens, unless the request sets another."""
 
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _UNUSABLE = (401, 403, 404)
 """Statuses of a wrong address, model or key, which no other request would change."""
 _REFUSED = (400, 413, 422)
-"""Statuses of a refused request: the prompt is too long or violates rules, or a field is
-unknown."""
+"""Statuses of a refused request: the prompt is too long or breaks rules, or a field is unknown."""
 _MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 """Errors of reading a response that is not a chat completion."""
 _MESSAGE = 300
-"""Characters of an error of the server that are shown."""
+"""The maximum number of characters of a server's error that are shown."""
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
 class ServerError(OSError):
-    """The server can't be used; the message explains why and how to fix it."""
+    """The error of a server that can't be used; the message explains why and how to fix it."""
 
 
 class Rejected(ValueError):
-    """A story is rejected, usually because a question about it got no valid answer.
+    """The error of a story that is rejected, usually because a question got no valid answer.
 
     Args:
-        step: what was asked.
+        step: what the question asked for, see `Question`.
         reason: what is wrong with the last answer, or why there is none.
-        answer: the last answer, if there is one.
+        answer: the last answer, or None if there was none.
     """
 
     def __init__(self, step: str, reason: str, answer: str | None = None) -> None:
@@ -72,11 +70,11 @@ class Question:
     """A question about a story.
 
     Attributes:
-        step: what it asks for, for example `"twin, expanded"`.
-        prompt: its text.
+        step: what it asks for, in messages and in the log, for example `"twin, expanded"`.
+        prompt: the text that is sent to the model.
         form: the form of the answer, see `answer_form`.
-        read: makes the result out of an answer of this form, or raises `AnswerError`.
-        sample: number of the sample, if the same is asked several times.
+        read: makes the result of an answer in this form; raises `AnswerError` if it is invalid.
+        sample: the number of the sample, if the same question is asked several times.
     """
 
     step: str
@@ -94,8 +92,7 @@ class Server:
         url: the address of the server, for example `"http://localhost:8000/v1"`.
         model: the name of the model on the server.
         key_variable: the environment variable of the API key, which is sent only to this server.
-            None for `OPENAI_API_KEY` if the server is OpenAI's or on this machine, and otherwise
-            for no key.
+            None for `OPENAI_API_KEY` if the server is OpenAI's or on this machine, else for no key.
         temperature: the sampling temperature.
         seed: the seed of the run; the seed of each request is derived from it.
         request: JSON fields that are added to each request or replace fields of it, for example
@@ -123,8 +120,8 @@ class Server:
 
     @property
     def key(self) -> str:
-        """The API key for the server, `none` if there is none; a `ValueError` if the variable that
-        the user names is not set, or its value is no key."""
+        """The API key of the server, `none` without one. Raises ValueError if the variable that the
+        user names is not set, or its value can't be a key."""
         host = urlsplit(self.url).hostname or ""
         is_trusted = host in ("localhost", "127.0.0.1", "::1") or host.endswith(".openai.com")
         variable = self.key_variable or (KEY_VARIABLE if is_trusted else "")
@@ -137,8 +134,8 @@ class Server:
         return key or "none"
 
     def request_of(self, question: Question, attempt: int) -> tuple[str, dict[str, Any]]:
-        """The body of a request, without the form of the answer, and a digest of everything that
-        the answer depends on, except for its maximum length and the server's address."""
+        """Return a digest of all that an answer depends on, except its maximum length and the
+        address of the server, and the body of the request, without the form of the answer."""
         # A seed of 31 bits, since some servers hold it in a signed integer of 32.
         parts = (self.seed, question.prompt, question.sample, attempt)
         seed = int(digest(parts)[:8], 16) & 0x7FFFFFFF
@@ -157,12 +154,12 @@ class Server:
 
 
 class Chat:
-    """Questions to a language model, and the log of its answers. Use it in `with`.
+    """A connection to a language model, with a log of its answers. Use it in `with`.
 
     Args:
         server: the language model.
-        answers: the log of the answers, JSON Lines; a question that it answers is not asked again.
-        attempts: maximum number of answers to a question, each with another seed.
+        answers: the log, a JSON Lines file. A question with an answer in it is not asked again.
+        attempts: the maximum number of answers to a question, each with another seed.
 
     Attributes:
         counts: number of new answers (`asked`), and of their `prompt_tokens` and `answer_tokens`.
@@ -210,13 +207,12 @@ class Chat:
     def ask_each(
         self, jobs: Sequence[Job], work: Callable[[Job], Result], progress: bool = False
     ) -> list[Result | Rejected]:
-        """Do the same work for each job, such as asking about a story, for `server.concurrency`
-        jobs at a time. After Ctrl-C the answers under way, which are paid for, are awaited and
-        logged; after a second one they are not.
+        """Call `work` for each job, at most `server.concurrency` at a time. After Ctrl-C, answers
+        under way are awaited and logged, since they are paid for; a second Ctrl-C drops them.
 
         Args:
             jobs: for example stories.
-            work: asks about a job, and returns its result.
+            work: asks about a job, and returns a result.
             progress: show a progress bar.
 
         Returns:
@@ -260,8 +256,8 @@ class Chat:
         return results
 
     def ask(self, question: Question) -> Any:
-        """The result of the first valid answer to a question; logged answers are tried before new
-        ones are requested.
+        """Return the result of the first valid answer to a question. Logged answers are read before
+        new ones are requested.
 
         Raises:
             Rejected: no answer was valid, or a request got no answer.
@@ -284,14 +280,15 @@ class Chat:
         raise Rejected(question.step, problem, text)
 
     def _logged(self, key: str, body: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The row of the log with an answer, unless it was cut off at another limit."""
+        """Return the logged answer to a request with this digest and body. None if there is none,
+        or it was cut off at another limit than the request has."""
         answer = self._answers.get(key)
         is_usable = answer and (answer["finish"] != "length" or answer["limit"] == _limits(body))
         return answer if is_usable else None
 
     def _answer(self, question: Question, key: str, body: dict[str, Any]) -> dict[str, Any]:
-        """The row of an answer, which is requested and logged if it is missing. Raises `Rejected`
-        or `ServerError` if the request gets no answer."""
+        """Return the answer to a request with the digest `key`, as a row of the log. A missing
+        answer is requested and logged, which may raise `Rejected` or `ServerError`."""
         if (logged := self._logged(key, body)) is not None:
             return logged
         if self._is_stopping:
@@ -320,7 +317,8 @@ class Chat:
         return answer
 
     def _complete(self, body: dict[str, Any], form: Form) -> Any:
-        """The response of the server; if it refuses the schema of the answer, without it."""
+        """Return the response of the server to a request with the schema of the answer. If the
+        server refuses the schema, the request is sent without it."""
         # As `extra_body`, since the client rejects arguments that it does not know.
         create = partial(
             self._client.chat.completions.create, model=body["model"], messages=body["messages"]
@@ -333,8 +331,9 @@ class Chat:
         return create(extra_body=body)
 
     def _failure(self, step: str, error: Exception) -> Exception:
-        """The error for a request without an answer: `ServerError` if other requests would get none
-        either, since the server can't be reached or used, or many requests failed in a row."""
+        """Return the error for a request that failed by `error`: `ServerError` if others would fail
+        too, since the server can't be reached or used or many requests failed in a row; else
+        `Rejected`."""
         status = getattr(error, "status_code", None)
         cause = "it is not a chat completion" if isinstance(error, _MALFORMED) else error.__cause__
         problem = " ".join(f"the request failed: {error} {cause or ''}".split())[:_MESSAGE]
@@ -356,4 +355,5 @@ class Chat:
 
 
 def _limits(body: Mapping[str, Any]) -> list[Any]:
+    """Return the limits of tokens in the body of a request."""
     return [body[name] for name in _LIMITS if name in body]

@@ -1,6 +1,5 @@
 """Salience scores by prompting a language model: a baseline that the paper uses as the upper bound.
-A style (`styles.py`) says which questions are asked about a story, and reads their answers.
-"""
+A style (`styles.py`) defines the questions about a story, and how their answers are read."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from narrative_twins.stories.story import Story, StoryError, Windows, check_stor
 logger = logging.getLogger(__name__)
 
 SAMPLES = 10
-"""Answers for each window, as in the paper."""
+"""The default number of answers for each window, as in the paper."""
 
 
 def prompted_salience(
@@ -37,27 +36,27 @@ def prompted_salience(
     on_error: Literal["raise", "skip"] = "raise",
     progress: bool = False,
 ) -> list[StorySalience]:
-    """Salience scores of sentences by a language model.
+    """Score the sentences of stories by prompting a language model.
 
     Every answer is logged at once, so the same call resumes an interrupted run.
 
     Args:
-        stories: each in any form that `Story.parse` takes.
+        stories: the stories, each in any form that `Story.parse` takes.
         server: the language model. The paper uses temperature 1.0, the default.
         answers: the log of the answers.
-        styles: one or more names in `STYLES`, which also says what their scores are.
+        styles: one or more names in `STYLES`, where their scores are explained.
         samples: number of answers for each window, for the styles that choose.
         attempts: maximum number of attempts to get a valid answer to a question.
         prompts: a folder with templates that replace the package's, such as `choose.txt`.
             The story is `{{story}}`, its number of sentences `{{count}}`; `{{first}}` and
             `{{last}}` are the numbers of the sentences to choose from.
         windows, splitter: as in `score_stories`.
-        on_error: if stories got no scores: `"raise"` an error for the first, after all were asked
-            about; or `"skip"` them with a warning.
+        on_error: for stories without scores: `"raise"` an error for the first of them, after all
+            stories were asked about; or `"skip"` them with a warning.
         progress: show a progress bar.
 
     Returns:
-        Results as of `score_stories`, without `context_tokens`.
+        One result per story, as by `score_stories` but without `context_tokens`.
 
     Raises:
         StoryError: a story is invalid, or got no scores.
@@ -101,8 +100,8 @@ def prompted_salience(
 
 
 def ask_scores(chat: Chat, story: Story, name: str, template: str, samples: int) -> list[float]:
-    """The scores of all sentences of a story by a style: sums over the answers to its questions.
-    Raises `Rejected` or `ServerError`."""
+    """Return the scores of all sentences of a story by the style `name`, summed over the answers to
+    its questions. Raises `Rejected` or `ServerError`."""
     style = STYLES[name]
     lines = [f"{index + 1}. {' '.join(text.split())}" for index, text in enumerate(story.sentences)]
     total = [0.0] * len(story)

@@ -1,5 +1,5 @@
-"""The ways to ask a language model for salience: which sentences a question is about, and how its
-answer is read."""
+"""Styles, the ways to ask a language model for salience: which sentences a question is about, and
+how its answer is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from narrative_twins.prompting.templates import AnswerError, Form, answer_form, 
 from narrative_twins.stories.sentences import Span
 
 READERS = 10
-"""Number of readers whose votes `"shares"` asks for."""
+"""The number of readers whose votes the style `"shares"` asks for."""
 
 Answer = Mapping[str, Any]
 
@@ -22,11 +22,11 @@ class Style:
 
     Attributes:
         score: the name of its scores in a result.
-        by_window: a question is about one window of the story; otherwise it is about all windows.
-        sampled: a question is asked several times; otherwise it is asked once.
-        form: the form of the answer to a question about the sentences `[lo, hi)`.
-        read: the scores of the sentences of some windows by an answer of this form; the scores of
-            several answers are added up. Raises `AnswerError` if the answer is invalid.
+        by_window: whether a question is about one window; if not, it is about the whole story.
+        sampled: whether a question is asked several times.
+        form: makes the form of the answer to a question about the sentences `[lo, hi)`.
+        read: makes scores of an answer in this form, one for each sentence of some windows; the
+            scores of several answers are added up. Raises `AnswerError` if the answer is invalid.
     """
 
     score: str
@@ -37,16 +37,16 @@ class Style:
 
 
 def read_choice(answer: Answer, windows: Sequence[Span]) -> list[float]:
-    """1 for the sentence of the window whose number in the story, counted from 1, is the last
-    property of an answer, and 0 for the others."""
+    """Return 1 for the chosen sentence of a window and 0 for the others. The last property of the
+    answer is the number of the sentence in the story, counted from 1."""
     ((lo, hi),) = windows
     *_, choice = answer.values()
     return [float(index + 1 == choice) for index in range(lo, hi)]
 
 
 def read_scores(answer: Answer, windows: Sequence[Span]) -> list[float]:
-    """The scores in an answer, as a list `scores` or each as a property; raises `AnswerError`
-    unless they are above 0, below 1 and all different within a window."""
+    """Return the scores in an answer: the list `scores`, or else the values of all properties.
+    Raise `AnswerError` unless they are above 0, below 1 and all different within a window."""
     scores = list(answer["scores"] if "scores" in answer else answer.values())
     if not all(0 < score < 1 for score in scores):
         raise AnswerError("a score is not a number above 0 and below 1")
@@ -57,14 +57,15 @@ def read_scores(answer: Answer, windows: Sequence[Span]) -> list[float]:
 
 
 def read_votes(answer: Answer, windows: Sequence[Span]) -> list[float]:
-    """The votes of `READERS` readers for the sentences of a window; raises `AnswerError` unless
-    they add up to `READERS`."""
+    """Return the votes in an answer, one number for each sentence of a window. Raise `AnswerError`
+    unless they add up to `READERS`."""
     if sum(answer["votes"]) != READERS:
         raise AnswerError(f"the votes add up to {sum(answer['votes'])} instead of {READERS}")
     return [float(number) for number in answer["votes"]]
 
 
 def _named_scores(_: int, hi: int) -> Form:
+    """Return a form with a score for each of `hi` sentences, from `sentence_1` on."""
     return answer_form(**dict.fromkeys((f"sentence_{index + 1}" for index in range(hi)), float))
 
 
@@ -97,9 +98,9 @@ STYLES = {
 """Registry of the styles by name, which is also the name of their template.
 
 After the paper, `"choose"` asks for a summary of the window in fewer than 12 words and then for the
-most surprising of the sentences that it uses, as annotators are asked: a score is in how many
-answers the sentence is chosen. `"rate"` asks once about the story, also about one of several
-windows, how likely somebody else who tells the story would include each sentence, above 0 and
-below 1. `"choose-loss"` and `"rate-loss"` ask instead how much the story would lose without the
-sentence. `"shares"` asks once about each window how many of ten readers, who are asked as by
-`"choose"`, would choose each sentence."""
+most surprising of the sentences that it uses, as annotators are asked: the score of a sentence is
+the number of answers that choose it. `"rate"` asks once about the story, whatever its windows, how
+likely somebody else who tells the story would include each sentence, above 0 and below 1.
+`"choose-loss"` and `"rate-loss"` ask instead how much the story would lose without the sentence.
+`"shares"` asks once about each window how many of ten readers, who are asked as by `"choose"`,
+would choose each sentence."""

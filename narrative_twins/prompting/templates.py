@@ -1,5 +1,5 @@
-"""Prompts and answers: prompt templates, which a user can replace, the form of an answer, and the
-JSON object in its text.
+"""Prompts and answers: the templates of prompts, which a user can replace, the form of an answer,
+and the JSON object in its text.
 
 A template has placeholders, for example `{{story}}`. All are filled in a single pass, so braces,
 quotes and template syntax in a story are not interpreted.
@@ -22,11 +22,11 @@ Form: TypeAlias = "type[BaseModel]"
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _SHOWN = 300
-"""Characters of the problem of an answer that are shown."""
+"""The maximum number of characters of an error about an answer."""
 
 
 def read_templates(names: Sequence[str], folder: str | Path | None = None) -> dict[str, str]:
-    """Read templates, by name.
+    """Return the texts of templates, by name.
 
     Args:
         names: the names of the templates, which are the files `prompts/NAME.txt` of the package.
@@ -59,20 +59,20 @@ def read_templates(names: Sequence[str], folder: str | Path | None = None) -> di
 
 
 def fill(template: str, **values: object) -> str:
-    """A prompt: the template, with every placeholder replaced by its value."""
+    """Return a prompt: the template, with every placeholder replaced by its value."""
     return _PLACEHOLDER.sub(lambda match: str(values[match[1]]), template).strip()
 
 
 class AnswerError(ValueError):
-    """An answer is invalid; the message explains why."""
+    """The error of an invalid answer; the message explains why it is invalid."""
 
 
 def answer_form(**properties: Any) -> Form:
-    """The form of an answer: a JSON object with exactly these properties. Its JSON schema is sent
-    with the question; models write the properties in this order.
+    """Return the form of an answer: a JSON object with exactly these properties. Its JSON schema is
+    sent with the question; models write the properties in this order.
 
     Args:
-        properties: the type of each, such as `str`, or as of `integer` and `list_of`.
+        properties: the type of each property, such as `str`, or made by `integer` or `list_of`.
     """
     from pydantic import ConfigDict, create_model
 
@@ -81,23 +81,23 @@ def answer_form(**properties: Any) -> Form:
 
 
 def integer(least: int, most: int) -> Any:
-    """The type of an integer from `least` to `most`, for `answer_form`."""
+    """Return the type of an integer from `least` to `most`, for `answer_form`."""
     from pydantic import conint
 
     return conint(ge=least, le=most)
 
 
 def list_of(kind: Any, least: int, most: int) -> Any:
-    """The type of a list of `least` to `most` items, for `answer_form`."""
+    """Return the type of a list of `least` to `most` items of type `kind`, for `answer_form`."""
     from pydantic import conlist
 
     return conlist(kind, min_length=least, max_length=most)
 
 
 def read_answer(form: Form, text: str) -> dict[str, Any]:
-    """The JSON object in the answer of a language model that has the properties of a form. Text
-    before and after it is ignored. If there are several, the last counts, since models may write
-    drafts first. Raises `AnswerError` if there is none, or a value is not of its type."""
+    """Return the JSON object with the properties of `form` in an answer. Text around it is ignored.
+    Of several such objects the last is returned, since models may write drafts first. Raises
+    `AnswerError` if there is none, or a value has another type."""
     from pydantic import ValidationError
 
     answer, others = None, ""
@@ -118,7 +118,7 @@ def read_answer(form: Form, text: str) -> dict[str, Any]:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The outermost JSON objects in a text."""
+    """Yield the outermost JSON objects in a text."""
     decoder, start = json.JSONDecoder(), text.find("{")
     while start >= 0:
         stop = start + 1
