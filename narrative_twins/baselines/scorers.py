@@ -44,8 +44,7 @@ class SentenceEncoder(Protocol):
 
 
 TextEncoder: TypeAlias = SentenceEncoder | StoryEncoder | str | Path | None
-"""A `SentenceTransformer` or similar; a `StoryEncoder`, its folder or Hub id; None for the
-default."""
+"""A `SentenceTransformer` or similar, a `StoryEncoder`, its folder or Hub id; None: the default."""
 
 
 class Embedder:
@@ -121,8 +120,7 @@ class EmbeddingBaseline(Baseline):
     """A baseline that compares embeddings of texts, each read alone.
 
     Args:
-        encoder: see `TextEncoder`; None for the encoder of `baseline_scores`, or the default
-            encoder.
+        encoder: see `TextEncoder`; None for the encoder of `baseline_scores`, else the default one.
     """
 
     def __init__(self, encoder: TextEncoder = None) -> None:
@@ -318,7 +316,7 @@ def lexrank_scores(
         damping: as for `textrank_scores`. (The paper writes d for 1 - damping.)
 
     Returns:
-        Scores of shape (n,) that sum to 1; all equal if all or no similarities exceed the threshold.
+        Scores of shape (n,) that sum to 1. All are equal if all or no similarities are edges.
 
     Raises:
         ValueError: as for `textrank_scores`.
@@ -400,9 +398,9 @@ class TextRank(_Graph):
 @register_baseline
 class LexRank(_Graph):
     """`lexrank_scores` of the cosines of sentence embeddings. Arguments: see there and
-    `EmbeddingBaseline`. The default is continuous LexRank, since a threshold suits only one kind of
-    vectors: the cosines of sentence embeddings in a short story often all exceed 0.1, so all
-    sentences tie."""
+    `EmbeddingBaseline`. The default is continuous LexRank, since a threshold fits one kind of
+    vectors only: cosines of sentence embeddings in a short story often all exceed 0.1, and then all
+    tie."""
 
     name = "lexrank"
     meaning = "how central the sentence is among similar sentences, itself included"

@@ -1,4 +1,4 @@
-"""Evaluation: how well scores agree with human labels."""
+"""Evaluation: measures how well scores agree with human labels."""
 
 from narrative_twins.extras import check_extra as _check_extra
 

@@ -1,4 +1,4 @@
-"""Agreement of scores with votes and with turning points (their AUC in a window), averaged over
+"""Agreement of scores with votes and with turning points (AUC in a window), as means over
 stories."""
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Rule: TypeAlias = Literal["numbered", "containing"]
 def agreement_with_votes(
     results: Iterable[StorySalience], counts: Iterable[Sequence[float]]
 ) -> Metrics:
-    """Agreement with the votes of annotators, averaged over the stories for which it is defined:
-    for each operation `OPERATION_spearman` and `OPERATION_auc`.
+    """Return the agreement of scores with the votes of annotators: for each operation
+    `OPERATION_spearman` and `OPERATION_auc`, means over the stories for which they are defined.
 
     Args:
         results: the scores of each story.
-        counts: for each story how many annotators chose each sentence.
+        counts: for each story, how many annotators chose each sentence.
     """
     values: dict[str, list[float]] = defaultdict(list)
     for result, votes in zip(results, counts, strict=True):
@@ -37,17 +37,17 @@ def agreement_with_votes(
 def agreement_with_turning_points(
     results: Iterable[StorySalience], points: Iterable[Sequence[int]], rule: Rule = "numbered"
 ) -> Metrics:
-    """AUC of each turning point among the sentences of a window, averaged over the stories for
-    which it is defined: for each operation `OPERATION_auc_1` and so on by turning point, and
-    `OPERATION_auc`, the mean of these means, which is `counted` and `undefined` in turning points.
+    """Return the AUC of each turning point among the sentences of a window, averaged over the
+    stories for which it is defined: for each operation `OPERATION_auc_1` and so on by turning
+    point, and `OPERATION_auc`, the mean of these means, which is `counted` and `undefined` in
+    turning points.
 
     Args:
         results: the scores of each story.
-        points: the turning points of each story, the same number for each; sentence indices counted
-            from 0.
+        points: for each story the indices of its turning points, as many for each, counted from 0.
         rule: which window a turning point is ranked in. `"numbered"`, the rule of the paper:
             turning point k in window k; a turning point outside of it is left out, and counted as
-            undefined. `"containing"`: the window it is in.
+            undefined. `"containing"`: the window that it is in.
 
     Raises:
         ValueError: a story does not have one window per turning point, which `"numbered"` needs.
@@ -74,8 +74,8 @@ def agreement_with_turning_points(
 def turning_point_areas(
     scores: Sequence[float], windows: Sequence[Span], points: Sequence[int], rule: Rule = "numbered"
 ) -> list[float]:
-    """AUC of each turning point of a story among the sentences of its window, nan if it is left out
-    or alone there; see `agreement_with_turning_points`, which has the arguments and errors."""
+    """Return the AUC of each turning point of a story among the sentences of its window, nan if it
+    is left out or alone there. Arguments and errors: see `agreement_with_turning_points`."""
     if rule == "numbered":
         if len(windows) != len(points):
             raise ValueError(

@@ -31,11 +31,10 @@ from narrative_twins.evaluation.tables import (
 )
 
 LINE = ["data", "scorer", "operation"]
-"""The columns that say what a line of a table is: the operation is empty for baselines."""
+"""The columns that identify a line of a table. The operation is empty for baselines."""
 COLUMNS = [*LINE, "run", "metric", "story", "point", "value"]
 """The columns of the long table. `story` is an index, or -1 for a value over all stories; `point`
-is the number of a turning point, from 1, or 0 for other labels; `value` is nan if it is undefined
-or left out."""
+is the number of a turning point, from 1, or 0 for other labels; `value` is nan if undefined."""
 PEOPLE = ("people, second group", "people, one of them")
 """The scorers of human agreement: a second group of annotators against the first, and each
 annotator against the mean of the others."""
@@ -59,21 +58,22 @@ _GIVEN = (
 
 
 def metrics_of(turning_points: bool) -> tuple[str, ...]:
-    """The keys of the metrics for turning points, or else for other labels; the main one first."""
+    """Return the keys of metrics for turning points, or else for other labels; the main one
+    first."""
     return ("auc", PARTIAL) if turning_points else (*METRICS, PARTIAL)
 
 
 def line_name(scorer: str, operation: str) -> str:
-    """The name of a line of a table: `SCORER OPERATION`, or the baseline."""
+    """Return the name of a line of a table: `SCORER OPERATION`, or only the name of a baseline."""
     return f"{scorer} {operation}".strip()
 
 
 def long_table(
     data: str, scorer: str, operation: str, run: str, values: Mapping[str, NDArray[np.float64]]
 ) -> pd.DataFrame:
-    """A table of `COLUMNS` with a row for each value in `values`: by metric an array of shape
-    (stories, turning points), or (stories, 1) for other labels. The other arguments fill their
-    columns."""
+    """Return a table of `COLUMNS` with a row for each number in `values`: by metric an array of
+    shape (stories, turning points), or (stories, 1) for other labels. The other arguments fill the
+    columns of the same names."""
     frames = []
     for metric, array in values.items():
         stories, points = array.shape
@@ -91,12 +91,11 @@ class Comparison:
     """The result of `evaluate`.
 
     Attributes:
-        values: the long table, with the columns `COLUMNS`: a row for each value of a metric of each
-            story and run.
-        summaries: of each set of labelled stories.
-        against: the name of the line that all others are tested against, if any.
-        notes: what to know about the figures of a set of stories: its name, and for example how
-            many stories did not fit a context.
+        values: the long table of `COLUMNS`, a row for each metric, story, turning point and run.
+        summaries: a summary of each set of labelled stories.
+        against: the name of the line that all others are tested against; None for no tests.
+        notes: notes on the figures, each after the name of its set of stories: for example how many
+            stories did not fit a context.
     """
 
     values: pd.DataFrame
@@ -106,7 +105,7 @@ class Comparison:
 
     @cached_property
     def _arrays(self) -> dict[tuple[str, ...], NDArray[np.float64]]:
-        """By line, metric and run the values, shape (stories, turning points)."""
+        """The values by line, metric and run, each of shape (stories, turning points)."""
         groups = self.values.groupby([*LINE, "metric", "run"], sort=False)
         return {
             key: rows["value"].to_numpy(np.float64).reshape(-1, rows["point"].nunique())
@@ -115,16 +114,17 @@ class Comparison:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """The `value` of each metric in each run: its mean over stories; of turning points the mean
-        of their means."""
+        """A table with the `value` of each metric in each run: its mean over stories or, for
+        turning points, the mean of their means."""
         rows = [(*key, float(mean_of_means(array))) for key, array in self._arrays.items()]
         return pd.DataFrame(rows, columns=[*LINE, "metric", "run", "value"])
 
     @cached_property
     def means(self) -> pd.DataFrame:
-        """The `mean` of each metric over runs, with the `name` of the line; the standard deviation
-        `sd` over n - 1, nan of one run; the median `run`, its 95 % bootstrap interval over stories,
-        `low` and `high`, and how many of its stories or turning points are `counted`."""
+        """A table with a row for each metric of each line: the `mean` over runs, the standard
+        deviation `sd` over n - 1 (nan for one run), the median `run`, its 95 % bootstrap interval
+        over stories from `low` to `high`, how many of its stories or turning points are `counted`,
+        and the `name` of the line."""
         rows = []
         for key, values in self.runs.groupby([*LINE, "metric"], sort=False)["value"]:
             _, scorer, operation, metric = key
@@ -139,8 +139,8 @@ class Comparison:
     def tests(
         self, data: str, metric: str, other: str, lines: Collection[str] | None = None
     ) -> dict[str, float]:
-        """The p-values of the differences in a metric of lines, by name, default all, to the line
-        `other`, by two-tailed paired permutation tests over stories of the median runs."""
+        """Return by name the p-values of lines (default: all) against the line `other` in a metric,
+        by two-tailed paired permutation tests over stories of the median runs."""
         values = {
             line_name(scorer, operation): mean_of_means(array[:, None, :])
             for (of, scorer, operation, key), array in self._medians.items()
@@ -153,7 +153,7 @@ class Comparison:
     @cached_property
     def p_values(self) -> dict[tuple[str, str, str], float]:
         """The p-values of all lines against the line `against`, by data, name of the line and
-        metric; empty without it."""
+        metric; empty if there is no such line."""
         pairs = {(data, metric) for data, *_, metric in self._medians if metric != PARTIAL}
         return {
             (data, name, metric): p
@@ -163,8 +163,8 @@ class Comparison:
         }
 
     def best(self, data: str, metric: str) -> set[str]:
-        """The names of the lines that are best by a metric: the highest mean, and all that do not
-        differ significantly from it (p of at least 0.05). People are not compared."""
+        """Return the names of the best lines by a metric: the line with the highest mean, and all
+        lines that do not differ significantly from it (p of at least 0.05). People are left out."""
         means = self.means[(self.means["data"] == data) & (self.means["metric"] == metric)]
         means = means[means["mean"].notna() & ~means["scorer"].isin(PEOPLE)]
         ranked = list(means.sort_values("mean", ascending=False, kind="stable")["name"])
@@ -172,8 +172,8 @@ class Comparison:
         return {name for name in ranked if p_values.get(name, 1.0) >= ALPHA}
 
     def line(self, data: str, name: str) -> pd.DataFrame:
-        """The means of a line with a name, such as `default summarization` or `trail`, by metric; a
-        `ValueError` if there is none."""
+        """Return the means of the line with a name, such as `default summarization` or `trail`, by
+        metric; raise ValueError if there is none."""
         lines = self.means[self.means["data"] == data]
         if name not in set(lines["name"]):
             names = ", ".join(map(repr, dict.fromkeys(lines["name"])))
@@ -181,8 +181,8 @@ class Comparison:
         return lines[lines["name"] == name].set_index("metric")
 
     def by_point(self, data: str, scorer: str, operation: str) -> list[float]:
-        """The mean AUC of each turning point, over stories and runs, of a line; empty for other
-        labels."""
+        """Return the mean AUC of each turning point, over stories and runs, for a line; empty for
+        other labels."""
         # A column for each turning point, by which the mean of means is taken of one.
         means = [
             mean_of_means(array.T[:, :, None])
@@ -193,8 +193,8 @@ class Comparison:
 
     @cached_property
     def _median_runs(self) -> dict[tuple[str, ...], str]:
-        """By line the run whose main metric is the median; of an even number of runs the lower of
-        the two in the middle."""
+        """The name of the median run of each line in its main metric; of an even number of runs,
+        the lower of the two in the middle."""
         # Means over runs would hide how much stories differ, which intervals and tests need.
         names = {}
         for line, rows in self.runs.groupby(LINE, sort=False):
@@ -205,12 +205,13 @@ class Comparison:
 
     @cached_property
     def _medians(self) -> dict[tuple[str, ...], NDArray[np.float64]]:
-        """By line and metric the values of the median run."""
+        """The values of the median run, shape (stories, turning points), by line and metric."""
         arrays = self._arrays.items()
         return {key[:4]: array for key, array in arrays if self._median_runs[key[:3]] == key[4]}
 
     def json(self) -> dict[str, Any]:
-        """All figures and the values of all stories as JSON data; None for what is undefined."""
+        """Return all figures and the values of all stories as JSON data; undefined ones are
+        None."""
         content = {
             "data": [
                 {**asdict(summary), "perplexity": summary.perplexity, "against": self.against}
@@ -223,6 +224,7 @@ class Comparison:
         return defined
 
     def _line_json(self, data: str, scorer: str, operation: str) -> dict[str, Any]:
+        """Return the figures of a line, and its values by run, as JSON data."""
         name, points = line_name(scorer, operation), self.by_point(data, scorer, operation)
         metrics: dict[str, Any] = {}
         for metric, row in self.line(data, name).iterrows():
@@ -253,10 +255,11 @@ class Comparison:
         }
 
     def tables(self) -> list[Table]:
-        """A table for each set of labelled stories."""
+        """Return a table for each set of labelled stories."""
         return [self._table(summary) for summary in self.summaries]
 
     def _table(self, summary: DataSummary) -> Table:
+        """Return the table of a set of labelled stories, with a row for each line."""
         data, points = summary.name, range(summary.points_per_story)
         main, *others = metrics_of(summary.points_per_story > 0)
         tested = [main, *(metric for metric in others if metric != PARTIAL)]

@@ -23,7 +23,7 @@ from narrative_twins.evaluation.metrics import label_entropy, mean
 from narrative_twins.stories.story import Story
 
 _WINDOWS = 5
-"""The windows of a synopsis, one for each turning point."""
+"""The number of windows of a synopsis, one for each turning point."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class LabelledStories:
     """Stories with human labels.
 
     Attributes:
-        name: of the data, for tables and files.
+        name: the name of the set, for tables and files.
         stories: the stories, with their windows.
         labels: for each story one number per sentence, higher for a more salient sentence.
-        points: for each story the indices of its turning points, if these are the labels.
-        second: for each story the labels by a second group of annotators, or None.
-        annotations: for each story the labels of each annotator, or None.
+        points: for each story the indices of its turning points; None if the labels are others.
+        second: for each story the labels by a second group of annotators, or None if it has none.
+        annotations: for each story the labels of each annotator, or None if they are unknown.
     """
 
     name: str
@@ -50,7 +50,7 @@ class LabelledStories:
         return len(self.stories)
 
     def first(self, number: int) -> LabelledStories:
-        """The first `number` of the stories with their labels."""
+        """Return the first `number` stories with their labels."""
         lists = {
             name: values[:number]
             for name, values in vars(self).items()
@@ -61,15 +61,15 @@ class LabelledStories:
 
 @dataclass(frozen=True)
 class DataSummary:
-    """What labelled stories are, without any scores.
+    """Figures of a set of labelled stories that need no scores.
 
     Attributes:
         name, stories, sentences: the name, and how many stories and sentences there are.
         points_per_story: the number of turning points of a story; 0 for other labels.
-        left_out: how many turning points are outside of the window with their number; 0 if they are
-            scored all the same.
-        entropy: the mean entropy of the labels of a story in bits; None for turning points, and if
-            a label is negative.
+        left_out: how many turning points are left out because they are outside of the window with
+            their number.
+        entropy: the mean entropy of a story's labels in bits; None for turning points or negative
+            labels.
     """
 
     name: str
@@ -81,7 +81,7 @@ class DataSummary:
 
     @classmethod
     def of(cls, data: LabelledStories, rule: str) -> DataSummary:
-        """Summarize labelled stories, to be ranked by a rule (`agreement_with_turning_points`)."""
+        """Return the summary of labelled stories. `rule` as for `agreement_with_turning_points`."""
         counts = data.name, len(data), sum(map(len, data.stories))
         if data.points is not None:
             outside = [
@@ -97,8 +97,7 @@ class DataSummary:
 
     @property
     def perplexity(self) -> float | None:
-        """Two to the power of the mean entropy: among how many sentences of a story annotators
-        hesitate."""
+        """Two to the power of the mean entropy: how many sentences annotators hesitate between."""
         return None if self.entropy is None else float(2**self.entropy)
 
     @property
@@ -134,12 +133,12 @@ def load_labelled(
         source: as in `load_story_salience`; or `"stories"`, `"everyday"`, `"prose"` or `"synopses"`
             for the corpora of the package, if there is no file of this name. Their votes were
             judged by a language model.
-        split: a split of the source, or `"all"` for all of them together; default the test split,
+        split: a split of the source, or `"all"` for all splits together; default the test split,
             else validation, else the first.
-        second: labels of the same stories, or some of them, by a second group of annotators: the
-            same kind of source. Stories are matched by their sentences, or by their ids if the
+        second: labels of the same stories, or of some of them, by a second group of annotators: a
+            source of the same kind. Stories are matched by their sentences, or by their ids if the
             source has labels only, without sentences.
-        name: of the data; default the name of the file, folder or Hub data set.
+        name: the name of the set; default the name of the file, folder or Hub data set.
         cleaning: of TRIPOD's table, see `load_turning_points`.
 
     Raises:
@@ -187,8 +186,8 @@ def _rows(
     stories: Mapping[str, Sequence[str]] | None = None,
     cleaning: Cleaning = "full",
 ) -> list[Row]:
-    """The rows of a source. If they have no sentences, these are taken from `stories` by the ids,
-    and rows with other ids are left out."""
+    """Return the rows of a source in the columns of the package's data sets. If they have no
+    sentences, `stories` has sentences by id, and rows with other ids are left out."""
     is_corpus = isinstance(source, str) and source in CORPORA and not Path(source).exists()
     files = corpus_files(str(source)) if is_corpus else source_files(source)
     if split not in (None, "all", *files):
@@ -217,6 +216,7 @@ def _rows(
 
 
 def _labels(row: Mapping[str, Any], name: str) -> list[float]:
+    """Return the labels of a row in the data `name`. Raise ValueError if it has only summaries."""
     labels: list[float] | None = row["labels"]
     if labels is None:
         raise ValueError(
@@ -226,8 +226,8 @@ def _labels(row: Mapping[str, Any], name: str) -> list[float]:
 
 
 def _name(source: DataSource) -> str:
-    """A name for a source: the last part of its path or Hub id, without a suffix; of several files
-    that of the first."""
+    """Return a name for a source: the last part of its path or Hub id, without a suffix. Of several
+    files, the first names the source."""
     if isinstance(source, Mapping):
         source = next(iter(source.values()))
     if isinstance(source, (list, tuple)):

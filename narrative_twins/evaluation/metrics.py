@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import DegenerateDataWarning, bootstrap, rankdata
 
 RESAMPLES = 10_000
-"""Random permutations of a test, as in the paper, and samples of a bootstrap."""
+"""The number of random permutations of a test, as in the paper, and of samples of a bootstrap."""
 _BATCH = 500_000  # numbers held at once
 
 
 class Mean(NamedTuple):
-    """A mean over stories: its value (nan if all are undefined), how many were averaged and how
-    many are undefined."""
+    """A mean over stories: its value (nan if it is undefined for all), the number of stories that
+    are averaged (`counted`), and the number for which it is `undefined`."""
 
     value: float
     counted: int
@@ -33,8 +33,7 @@ class Mean(NamedTuple):
 
 
 def spearman(scores: ArrayLike, counts: ArrayLike) -> float:
-    """Spearman's rank correlation, with mean ranks for ties; nan if scores or counts are
-    constant."""
+    """Return Spearman's rank correlation, with mean ranks for ties; nan if one side is constant."""
     x, y = _paired(scores, counts)
     if not x.size or np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")
@@ -42,10 +41,9 @@ def spearman(scores: ArrayLike, counts: ArrayLike) -> float:
 
 
 def auc(scores: ArrayLike, relevant: ArrayLike) -> float:
-    """Area under the ROC curve: the probability that a relevant sentence (with a vote, True, or any
-    number above zero) scores above one that is not relevant, ties counting half. From 0 to 1; nan
-    if all or none are relevant.
-    """
+    """Return the area under the ROC curve, from 0 to 1: the probability that a relevant sentence
+    (with a vote, True, or any number above zero) scores above one that is not, ties counting half.
+    nan if all or none are relevant."""
     x, y = _paired(scores, relevant)
     is_positive = y > 0
     positives, negatives = int(is_positive.sum()), int((~is_positive).sum())
@@ -61,18 +59,18 @@ def partial_spearman(
     labels: Sequence[ArrayLike],
     controls: Sequence[Sequence[ArrayLike]],
 ) -> float:
-    """Spearman's correlation of scores and labels given other properties of the sentences, such as
-    position and length: what they have in common beyond what these explain. nan if it is undefined,
-    for example for scores that only follow the position.
+    """Return Spearman's correlation of scores and labels given controls, such as the position and
+    length of sentences: what scores and labels have in common beyond what the controls explain. nan
+    if it is undefined, for example for scores that only follow the position.
 
     Ranks are taken within each group and centred, so that groups are not compared with each other.
     What a linear regression on the ranks of the controls, over all groups together, explains of
-    both ranks is then subtracted, and the rests are correlated. The regression is joint because a
+    both ranks is subtracted, and the residuals are correlated. The regression is joint because a
     single story of five sentences leaves too few degrees of freedom.
 
     Args:
-        scores, labels: of each group (a story, or a window of a story), one number per sentence.
-        controls: of each group, for each control one number per sentence.
+        scores, labels: for each group (a story, or a window of a story), one number per sentence.
+        controls: for each group and each control, one number per sentence.
     """
     products = [
         _rank_products(*group)
@@ -96,9 +94,9 @@ def partial_spearman(
 def _rank_products(
     scores: ArrayLike, labels: ArrayLike, controls: Sequence[ArrayLike]
 ) -> NDArray[np.float64]:
-    """The sums of products of the centred ranks of scores, labels and controls of a group, divided
-    by its number of sentences to the third power, so that large groups do not dominate. Shape `(2 +
-    controls, 2 + controls)`."""
+    """Return the sums of products of the centred ranks of scores, labels and controls of a group,
+    shape `(2 + controls, 2 + controls)`. They are divided by its number of sentences to the third
+    power, so that large groups do not dominate."""
     columns = [*_paired(scores, labels), *(np.asarray(control, np.float64) for control in controls)]
     ranks = rankdata(np.stack(columns), axis=1)
     ranks = (ranks - ranks.mean(axis=1, keepdims=True)) / ranks.shape[1]
@@ -106,10 +104,9 @@ def _rank_products(
 
 
 def label_entropy(labels: ArrayLike) -> float:
-    """Entropy in bits of a story's labels (votes, or any numbers of 0 or more) as shares of their
-    sum: 0 if everybody chose the same sentence. nan if all are zero. 2 ** (mean entropy
-    over stories) is the perplexity: the number of equally likely sentences that annotators hesitate
-    between."""
+    """Return the entropy in bits of a story's labels (votes, or any numbers of 0 or more) as shares
+    of their sum: 0 if everybody chose the same sentence, nan if all are zero. 2 ** (mean entropy
+    over stories) is the perplexity: among how many equally likely sentences annotators hesitate."""
     values = np.asarray(labels, np.float64)
     if values.ndim != 1 or not (values >= 0).all():
         raise ValueError("entropy needs one label of 0 or more per sentence")
@@ -120,7 +117,7 @@ def label_entropy(labels: ArrayLike) -> float:
 
 
 def mean(values: Iterable[float]) -> Mean:
-    """The mean of the defined values; nan values are skipped and counted."""
+    """Return the mean of the values that are not nan, and how many values are and are not nan."""
     array = np.asarray(list(values), np.float64)
     defined = array[~np.isnan(array)]
     return Mean(
@@ -133,6 +130,7 @@ def mean(values: Iterable[float]) -> Mean:
 def _paired(
     scores: ArrayLike, labels: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return both as arrays. Raise ValueError unless each has a number, not nan, per sentence."""
     x, y = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     if x.ndim != 1 or x.shape != y.shape or np.isnan([x, y]).any():
         raise ValueError(
@@ -143,8 +141,8 @@ def _paired(
 
 
 class Metric(NamedTuple):
-    """A metric of agreement within a story: its label in tables and cards, and the function that
-    computes it from the scores and labels of the sentences; nan if it is undefined."""
+    """A metric of agreement within a story: its label in tables and cards, and a function of the
+    scores and the labels of the sentences, which returns nan if the metric is undefined."""
 
     label: str
     function: Callable[[ArrayLike, ArrayLike], float]
@@ -155,10 +153,9 @@ METRICS = {"spearman": Metric("Spearman", spearman), "auc": Metric("AUC", auc)}
 
 
 def mean_of_means(table: ArrayLike) -> NDArray[np.float64]:
-    """The mean of each column over stories, for example of each turning point, and then the mean
-    of these means. Values that are nan are skipped; the result is nan if all are. From shape `(...,
-    stories, columns)` to shape `(...)`.
-    """
+    """Return the mean of each column over stories, for example of each turning point, and then the
+    mean of these means: from shape `(..., stories, columns)` to shape `(...)`. Values that are nan
+    are skipped; the result is nan if all are."""
     values = np.asarray(table, np.float64)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Mean of empty slice", RuntimeWarning)
@@ -166,7 +163,7 @@ def mean_of_means(table: ArrayLike) -> NDArray[np.float64]:
 
 
 def bootstrap_interval(values: ArrayLike) -> tuple[float, float]:
-    """The 95 % percentile bootstrap interval over stories of `mean_of_means`.
+    """Return the 95 % percentile bootstrap interval over stories of `mean_of_means`.
 
     Args:
         values: one number per story, shape `(stories,)`, or several, shape `(stories, columns)`;
@@ -196,14 +193,13 @@ def bootstrap_interval(values: ArrayLike) -> tuple[float, float]:
 
 
 def paired_permutation_test(a: ArrayLike, b: ArrayLike) -> float:
-    """The p-value of a two-tailed paired permutation test for the mean difference of two scorers
-    over stories: in each permutation, the values of a random half of the stories are exchanged. If
-    there are no more possible exchanges than `RESAMPLES`, all of them are enumerated and the
-    p-value is exact.
+    """Return the p-value of a two-tailed paired permutation test for the mean difference of two
+    scorers over stories. In each permutation, the values of a random half of the stories are
+    exchanged. With at most `RESAMPLES` possible exchanges, all are enumerated, and the p-value is
+    exact.
 
     Args:
-        a, b: a value of each story by each scorer, in the same order. Stories with nan in either
-            are left out.
+        a, b: a value of each story by each scorer, in the same order. A story with nan is left out.
 
     Returns:
         The p-value; 1.0 if all values are equal, nan if no story is left.
@@ -215,8 +211,8 @@ def paired_permutation_test(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def paired_permutation_tests(lines: Sequence[ArrayLike], other: ArrayLike) -> list[float]:
-    """`paired_permutation_test` of each of some scorers against another one, with the same
-    permutations for all."""
+    """Return the p-value of `paired_permutation_test` of each of `lines` against `other`, with the
+    same permutations for all."""
     if not len(lines):
         return []
     values = np.stack([np.asarray(each, np.float64) for each in (*lines, other)])

@@ -1,5 +1,5 @@
-"""`evaluate`: reads labelled stories, scores them, measures agreement and compares encoders,
-operations and baselines; the rows of people are how well annotators agree with each other."""
+"""`evaluate`: reads labelled stories, scores them, measures agreement, and compares encoders,
+operations, baselines and people (how well annotators agree with each other)."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def evaluate(
 
     Args:
         encoders: a dict from a name to an encoder, or to a list of encoders (runs of different
-            seeds, whose mean is shown); or encoders without names. An encoder is a
-            `StoryEncoder`, its folder or Hub id, or None for the default encoder.
-        data: labelled stories (`load_labelled`), or a file, folder or Hub id of some, or several;
+            seeds, whose mean is shown); or encoders without names. An encoder is a `StoryEncoder`,
+            its folder or Hub id, or None for the default encoder.
+        data: labelled stories (`load_labelled`), or a file, folder or Hub id, or a list of these;
             required.
         out: a folder for the result: `results.json` with the values of all stories, `table.md`,
             `table.tex`, and in `scores` the scores of encoders, which are not computed again.
@@ -62,16 +62,16 @@ def evaluate(
         results: a dict from the name of another scorer, such as a language model, to files of its
             results, see `scorers.saved_runs`.
         second, split: see `load_labelled`.
-        against: the name of a row, such as `"trail"` or `"default summarization"`, that all others
-            are tested against.
+        against: a row, such as `"trail"` or `"default summarization"`, that all others are tested
+            against.
         rule: for turning points, see `agreement_with_turning_points`.
-        sentence_encoder: for baselines that compare sentences; default the default encoder.
+        sentence_encoder: the encoder of baselines that embed texts; default the default encoder.
         loading: options of `StoryEncoder.from_pretrained`.
         options: options of `score_stories`, see `ScoringOptions`.
 
     Raises:
-        ValueError: an argument is invalid or a name is used twice; raised before anything is
-            scored. Or there is no row `against`.
+        ValueError: an argument is invalid, or a name is used twice: raised before stories are
+            scored. Or there is no row `against`: raised afterwards.
         RowError, OSError, StoryError: data or an encoder can't be loaded, or a story can't be
             scored.
 
@@ -127,7 +127,7 @@ def evaluate(
 
 
 def _read(data: Any, split: str | None, second: DataSource | None) -> list[LabelledStories]:
-    """The sets of labelled stories."""
+    """Return all data as sets of labelled stories."""
     sources = _as_list(data)
     if not sources or None in sources:
         raise ValueError("pass data: a file, a folder or a Hub id of stories with human labels")
@@ -138,15 +138,15 @@ def _read(data: Any, split: str | None, second: DataSource | None) -> list[Label
 
 
 def _named(encoders: Encoders) -> list[tuple[str, list[Any]]]:
-    """Names and the runs of each."""
+    """Return names of encoders, each with its runs."""
     if isinstance(encoders, Mapping):
         return [(str(name), _as_list(runs)) for name, runs in encoders.items()]
     return [(encoder_name(encoder), [encoder]) for encoder in _as_list(encoders)]
 
 
 def encoder_name(encoder: Any) -> str:
-    """A name for an encoder: `default` for None; the last part of its path; of a folder `final` or
-    `checkpoint-N`, the run's folder."""
+    """Return a name for an encoder: `default` for None, else the last part of its path, but not
+    `final` or `checkpoint-N`."""
     if encoder is None:
         return "default"
     parts = Path(str(getattr(getattr(encoder, "model", None), "name_or_path", encoder))).parts
@@ -155,6 +155,7 @@ def encoder_name(encoder: Any) -> str:
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:
+    """Raise ValueError if two of some names are equal. `kind` says what they name."""
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"more than one {kind} has the name {twice[0]!r}; rename one of them")
 
@@ -162,7 +163,7 @@ def _check_names(kind: str, names: Sequence[str]) -> None:
 def measure(
     data: LabelledStories, scorer: str, runs: Sequence[Scores], rule: Rule = "numbered"
 ) -> Iterator[pd.DataFrame]:
-    """The long tables of the runs of a scorer, for each of its operations."""
+    """Yield the long table of each run of a scorer by each of its operations."""
     names = [scores.run for scores in runs]
     for operation in runs[0].values:
         for i, scores in enumerate(runs):
@@ -174,8 +175,8 @@ def measure(
 
 
 def measure_people(data: LabelledStories) -> Iterator[pd.DataFrame]:
-    """The long tables of human agreement that can be computed: the ceiling of what scores can
-    reach."""
+    """Yield the long tables of human agreement for which the data have labels: of a second group of
+    annotators, and of each annotator with the others. They are a ceiling for scores."""
     if data.second is not None:
         values = _metrics(data, data.second)
         # As in the figures of the paper, both metrics are over the same stories.
@@ -192,7 +193,8 @@ def measure_people(data: LabelledStories) -> Iterator[pd.DataFrame]:
 
 
 def _with_others(labels: NDArray[np.float64], metric: Any) -> float:
-    """A metric of each annotator against the mean of the others, averaged over annotators."""
+    """Return a metric of each annotator against the mean of the others, averaged over annotators;
+    nan for one annotator. `labels` has shape (annotators, sentences)."""
     if len(labels) < 2:
         return math.nan
     others = (np.delete(labels, i, axis=0).mean(axis=0) for i in range(len(labels)))
@@ -200,13 +202,15 @@ def _with_others(labels: NDArray[np.float64], metric: Any) -> float:
 
 
 def _column(values: Iterable[float]) -> NDArray[np.float64]:
+    """Return one value per story as an array of shape (stories, 1)."""
     return np.array(list(values), np.float64)[:, None]
 
 
 def _metrics(
     data: LabelledStories, scores: Sequence[Sequence[float] | None], rule: Rule = "numbered"
 ) -> dict[str, NDArray[np.float64]]:
-    """The value of each metric for each story, by one run; nan for a story without scores."""
+    """Return by metric the values of the stories, shape (stories, turning points) or (stories, 1),
+    for the scores of a run, one number per sentence. A story without scores (None) has nan."""
     values: dict[str, NDArray[np.float64]] = {}
     if data.points is not None:
         areas = [
@@ -235,11 +239,12 @@ def _metrics(
 
 
 def _as_list(values: Any) -> list[Any]:
+    """Return a list or tuple as a list, and any other value as a list with this value."""
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
 def _write(comparison: Comparison, folder: Path) -> None:
-    """Write the files of `evaluate`."""
+    """Write `results.json`, `table.md` and `table.tex` into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     tables = comparison.tables()
     texts = {

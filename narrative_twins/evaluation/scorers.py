@@ -1,5 +1,5 @@
-"""What is compared: encoders, whose scores are saved and not computed again, baselines, and results
-from files."""
+"""Scorers to compare: encoders, whose scores are saved and not computed again, baselines, and
+results from files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from narrative_twins.stories.reading import stories_in
 from narrative_twins.writing import JsonlLog, digest, file_name
 
 RANDOM_DRAWS = 100
-"""How often the baseline `random` is drawn, as in the paper."""
+"""The number of draws of the baseline `random`, as in the paper."""
 
 
 class Scores(NamedTuple):
@@ -27,10 +27,10 @@ class Scores(NamedTuple):
 
     Attributes:
         run: the name of the run, for example the folder of an encoder.
-        values: by operation, which is empty for a baseline, for each story one number per sentence,
-            or None if it has no scores.
+        values: for each operation (an empty name for a baseline) the scores of each story, one
+            number per sentence; None for a story without scores.
         truncated: the number of stories that did not fit the encoder's context.
-        context_tokens: the context of the encoder, if there is one.
+        context_tokens: the context of the encoder; None for other scorers.
     """
 
     run: str
@@ -52,13 +52,13 @@ def encoder_runs(
     loading: Mapping[str, Any] | None = None,
     **scoring: Any,
 ) -> Iterator[Scores]:
-    """The scores by an encoder, or several of different seeds, each a run.
+    """Yield the scores by an encoder, or by several of different seeds, each a run.
 
     Args:
-        data: the stories.
-        name: of the encoder, for the files of scores.
+        data: the stories to score.
+        name: the name of the encoder, for the files of scores.
         encoders: folders, Hub ids or `StoryEncoder`s; None for the default encoder.
-        folder: for saved scores, which are not computed again.
+        folder: the folder of saved scores, which are not computed again; None to save none.
         loading: options of `StoryEncoder.from_pretrained`, such as `dtype` or `pooling`.
         scoring: options of `score_stories`, such as `operations`.
     """
@@ -94,9 +94,9 @@ def _results(
     folder: Path | None,
     settings: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """The results of an encoder as JSON data. With a folder they are saved as JSON Lines in a file
-    that is named by `name` and a digest of the `settings` that they depend on: a complete file is
-    not computed again, and an interrupted run is resumed from its log."""
+    """Return the results of an encoder as JSON data. With a folder they are saved as JSON Lines, in
+    a file that is named by `name` and a digest of the `settings` that they depend on. A complete
+    file is read, not computed again; an interrupted run is resumed from its log."""
     if folder is None:
         return [result.json() for result in score_stories(data.stories, encoder, options)]
     folder.mkdir(parents=True, exist_ok=True)
@@ -115,8 +115,8 @@ def _results(
 def baseline_scorers(
     names: str | Iterable[str] | None, encoder: Any, loading: Mapping[str, Any], progress: Any
 ) -> Iterator[tuple[str, Scorer]]:
-    """Registered baselines with their names, default all; those that embed share an encoder, which
-    is loaded once, with its own pooling and context."""
+    """Yield the name and the scorer of registered baselines, by default all. Baselines that embed
+    texts share an encoder with its own pooling and context, which is loaded once."""
     if names is not None and not isinstance(names, str):
         names = list(names)
     baselines = [] if names == [] else BASELINES.resolve(names)
@@ -131,7 +131,7 @@ def baseline_scorers(
 def _baseline_runs(
     data: LabelledStories, name: str, encoder: Any, progress: Any
 ) -> Iterator[Scores]:
-    """The scores by a registered baseline; `random` is drawn `RANDOM_DRAWS` times."""
+    """Yield the scores by a registered baseline: one run, or `RANDOM_DRAWS` runs of `random`."""
     draws = RANDOM_DRAWS if name == "random" else 1
     options: Any = {"encoder": encoder, "progress": progress and draws == 1}
     for draw in range(draws):
@@ -141,9 +141,9 @@ def _baseline_runs(
 
 
 def saved_runs(data: LabelledStories, files: Sequence[str | Path]) -> Iterator[Scores]:
-    """Scores in files of results, such as `narrative-twins score --format jsonl` writes them, or
-    votes of a language model, as `narrative-twins make judgments` does. Each file is a run; stories
-    are matched by their sentences, and may be missing.
+    """Yield the scores in files, each a run: results of `narrative-twins score --format jsonl`, or
+    votes of `narrative-twins make judgments`. Stories are matched by sentences; a file may lack
+    some.
 
     Raises:
         OSError, ValueError: a file can't be read, has lines that are not results, or has scores

@@ -33,12 +33,12 @@ class Table:
     Attributes:
         caption: what the table shows.
         columns: the headings; the first is above the names.
-        rows: a cell for each column; a row of a single cell is a heading of the rows below it.
+        rows: cells, one for each column; a row of a single cell is a heading of the rows below it.
         notes: sentences below the table.
-        groups: headings above the columns, each with the number of columns that it is over;
-            together all columns. Empty for none. In Markdown, which has a single line of headings,
-            they are part of the headings of the columns.
-        names: the type of the first column in LaTeX, for example `p{8cm}` for texts.
+        groups: headings above the columns, each with the number of columns that it spans, together
+            all columns. Empty for none. In Markdown, which has a single line of headings, they are
+            part of the headings of the columns.
+        names: the type of the first column in LaTeX, for example `p{8cm}` for long texts.
     """
 
     caption: str
@@ -49,7 +49,7 @@ class Table:
     names: str = "l"
 
     def to_markdown(self) -> str:
-        """The table in Markdown, with aligned columns, its caption above and its notes below."""
+        """Return the table in Markdown, with aligned columns, its caption above and notes below."""
         over = [group for group, width in self.groups for _ in range(width)]
         columns = [
             f"{group} {name}".strip()
@@ -70,7 +70,7 @@ class Table:
         return "\n\n".join([self.caption, "\n".join(lines), *self.notes]) + "\n"
 
     def to_latex(self) -> str:
-        """The table as a LaTeX environment `table`."""
+        """Return the table as a LaTeX environment `table`, for the package booktabs."""
         width = len(self.columns)
         lines: list[str] = []
         for row in self.rows:
@@ -100,40 +100,42 @@ class Table:
 
 
 def _markdown_cell(cell: Cell) -> str:
+    """Return a cell as Markdown."""
     # A vertical bar would end the cell, a line break the row.
     text = " ".join(cell.text.split()).replace("|", "\\|")
     return f"**{text}**" if cell.bold and text else text
 
 
 def _latex_cell(cell: Cell) -> str:
+    """Return a cell as LaTeX."""
     text = latex(cell.text)
     return rf"\textbf{{{text}}}" if cell.bold and text else text
 
 
 def latex(text: str) -> str:
-    """Text with the characters escaped that have a meaning in LaTeX."""
+    """Return a text with the characters escaped that have a meaning in LaTeX."""
     return "".join(_LATEX.get(char, char) for char in text)
 
 
 def figure(value: float | None, digits: int = 3) -> str:
-    """A number with three decimals; empty if it is undefined."""
+    """Return a number with `digits` decimals; empty if it is None or nan."""
     return "" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
 def figure_and_spread(value: float | None, sd: float | None) -> str:
-    """A mean with the standard deviation over runs; None or nan if there is one."""
+    """Return a mean with the standard deviation over runs, or alone if that is None or nan."""
     text, spread = figure(value), figure(sd)
     return f"{text} ± {spread}" if text and spread else text
 
 
 def interval(limits: tuple[float, float]) -> str:
-    """An interval with two decimals."""
+    """Return an interval with two decimals; empty if a limit is nan."""
     low, high = (figure(limit, 2) for limit in limits)
     return f"{low} to {high}" if low and high else ""
 
 
 def p_value(value: float | None) -> str:
-    """A p-value with three decimals, or that it is below 0.001."""
+    """Return a p-value with three decimals, or `< 0.001`; empty if it is None or nan."""
     if value is None or math.isnan(value):
         return ""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -114,8 +114,7 @@ class RowNames:
 
     def forms(self, texts: Sequence[str]) -> dict[str, str]:
         """Return what to search for in `texts`, each with the name it stands for: names, the first
-        and last words of people's names unless they are also common words, and both in upper
-        case."""
+        and last words of people's names unless they are common words too, and both in capitals."""
         forms = {name: name for name in self.kinds}
         common = {word for word in _WORD.findall(" ".join(texts)) if word.islower()}
         for name in [name for name in self.kinds if self.kind_of(name) == "Person"]:

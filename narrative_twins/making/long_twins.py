@@ -79,9 +79,9 @@ class Work(NamedTuple):
 
 
 def work_files(paths: Iterable[str]) -> list[str]:
-    """Return the paths, each folder replaced by the JSON and JSON Lines files in it and its
-    folders, by name. Files in folders `summaries`, as in `Tell me again!`, are used alone if there
-    are some."""
+    """Return the paths, with each folder replaced by the JSON and JSON Lines files in it and its
+    folders, by name. If there are some in folders `summaries`, as in `Tell me again!`, others are
+    left out."""
     files: list[str] = []
     for path in map(Path, paths):
         suffixes = (".json", ".jsonl", ".ndjson")
