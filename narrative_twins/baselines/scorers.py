@@ -54,7 +54,7 @@ class Embedder:
     that exceeds its context in several passes. Other encoders may truncate it.
 
     Args:
-        encoder: see `TextEncoder`. Raises TypeError if it is something else.
+        encoder: see `TextEncoder`; TypeError if it is something else.
     """
 
     def __init__(self, encoder: TextEncoder = None) -> None:
@@ -399,7 +399,7 @@ class TextRank(_Graph):
 class LexRank(_Graph):
     """`lexrank_scores` of the cosines of sentence embeddings. Arguments: see there and
     `EmbeddingBaseline`. The default is continuous LexRank, since a threshold fits one kind of
-    vectors only: cosines of sentence embeddings in a short story often all exceed 0.1, and then all
+    vectors: the cosines of sentence embeddings in a short story often all exceed 0.1, and then all
     tie."""
 
     name = "lexrank"
@@ -422,10 +422,8 @@ class LexRank(_Graph):
 
 @register_baseline
 class WholeText(EmbeddingBaseline):
-    """The cosine of the embeddings of the sentence and of the whole text, whatever the windows.
-
-    In a story of one window this is summarization, if the encoder is the same `StoryEncoder`.
-    """
+    """The cosine of the embeddings of the sentence and of the whole text, whatever the windows. In
+    a story of one window this is summarization, if the encoder is the same `StoryEncoder`."""
 
     name = "whole_text"
     meaning = "how similar the sentence is to the whole text"

@@ -1,2 +1,1 @@
-"""The commands of `narrative-twins`: functions with typed signatures, which `options.py` turns into
-commands."""
+"""The commands of `narrative-twins`: functions, which `options.py` turns into commands."""

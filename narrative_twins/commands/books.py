@@ -1,5 +1,4 @@
-"""`narrative-twins book` and `extract`: a book, scored at several levels, and its salient
-sentences."""
+"""`narrative-twins book` and `extract`: scores a book at several levels; its salient sentences."""
 
 from __future__ import annotations
 
@@ -110,8 +109,8 @@ def _load(
     encoder: EncoderOptions,
     quiet: bool,
 ) -> tuple[BookTable, BookScorer]:
-    """Read and divide the book, then load what it is scored with, so that what is wrong with it is
-    reported at once."""
+    """Return the table of a book, and the scorer of its levels with its encoder. The book is read
+    first, so that errors in it are reported before the encoder is loaded."""
     from narrative_twins.books.scoring import BookScorer, level_operations
     from narrative_twins.books.table import book_table
 

@@ -49,11 +49,11 @@ class LazyGroup(click.Group):
         self.lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the commands, in the order that they are listed in."""
+        """Return the names of the commands, in the order of `--help`."""
         return list(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        """A command by its name."""
+        """Import and return a command by its name; raise NoSuchCommand if there is none."""
         if cmd_name not in self.lazy:
             raise click.NoSuchCommand(cmd_name, possibilities=self.lazy, ctx=ctx)
         module = import_module(f"narrative_twins.commands.{self.lazy[cmd_name][0]}")
@@ -63,7 +63,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the lines of the commands, without importing them."""
+        """Write the commands with their lines to `--help`, without importing their modules."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self.lazy.items()])
 
@@ -81,10 +81,10 @@ make = LazyGroup("make", lazy=MAKE, help=COMMANDS["make"][1])
 
 
 def _yield_to_other_runs() -> None:
-    """Set how long the threads of torch wait for each other by spinning, unless the user has: about
-    0.1 milliseconds, then they sleep. By default libgomp, the OpenMP library of torch for CPUs on
-    Linux, spins 300,000 times, several milliseconds, in which the threads of another run on the
-    same cores can't work. It reads the setting when torch is imported."""
+    """Let idle threads of torch sleep after about 0.1 milliseconds of spinning, unless the user has
+    set a time. By default libgomp, the OpenMP library of torch for CPUs on Linux, spins for several
+    milliseconds, in which the threads of another run on the same cores can't work. It reads the
+    setting when torch is imported."""
     if "torch" not in sys.modules and not os.environ.keys() & {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}:
         os.environ["GOMP_SPINCOUNT"] = "2000"
 
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _problem(error: Exception) -> str:
-    """An error as text: one of the operating system without its number, and with the file."""
+    """Return an error as text: for an error of the operating system its files and its reason."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     names = [str(name) for name in (error.filename, error.filename2) if name is not None]
@@ -138,6 +138,7 @@ def _problem(error: Exception) -> str:
 
 
 def _say(message: str) -> None:
+    """Print a line to standard error."""
     print(for_terminal(message), file=sys.stderr)
 
 

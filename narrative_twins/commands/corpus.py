@@ -1,4 +1,4 @@
-"""`narrative-twins corpus`: a corpus scored into a folder of shards."""
+"""`narrative-twins corpus`: scores a corpus into a folder of shards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from narrative_twins.writing import STDIN, for_terminal
 
 
 def _job(text: str) -> tuple[int, int]:
-    """The number and the count of jobs, such as 2/8."""
+    """Return the number of a job and the number of all jobs from a text such as `2/8`."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise ValueError(f"{text!r} is not a job, such as 1/8 to 8/8")
@@ -103,8 +103,8 @@ def corpus(
 
 
 class _Sources:
-    """The sources that files and patterns name, with their rows: each file once, by its first name.
-    A file that can't be read is a row with an error."""
+    """The sources in paths and patterns, each file once: yields the name of each source, with an
+    iterator over its stories. A story that can't be read is a StoryError."""
 
     def __init__(self, paths: Sequence[str], form: StoryFormat) -> None:
         self.form = form
@@ -121,6 +121,7 @@ class _Sources:
             yield "standard input" if file == STDIN else for_terminal(file), self._rows(file)
 
     def _rows(self, file: str) -> Iterator[Any]:
+        """Yield the stories in a file. The user is told if the file itself can't be read."""
         for name, content, problem in self.form.read([file]):
             if problem is not None and name in (for_terminal(file), "standard input"):
                 tell(f"{name}: {problem}")

@@ -1,5 +1,4 @@
-"""`narrative-twins evaluate`: encoders and baselines compared by their agreement with human
-labels."""
+"""`narrative-twins evaluate`: compares encoders and baselines by agreement with human labels."""
 
 from __future__ import annotations
 
@@ -15,14 +14,15 @@ from narrative_twins.writing import for_terminal
 
 
 def _baselines() -> Iterable[str]:
+    """Return the names of the baselines, after `none`."""
     from narrative_twins.baselines.scorers import BASELINES
 
     return ["none", *BASELINES]
 
 
 def _named_encoder(text: str) -> tuple[str, list[str | None]]:
-    """The name of a row with an encoder or several runs of it, `[NAME=]ENCODER[,ENCODER...]`;
-    `default` is the default one."""
+    """Return the name of a row and its runs from `[NAME=]ENCODER[,ENCODER...]`. A run is the folder
+    or Hub id of an encoder, or None for `default`."""
     name, equals, paths = text.rpartition("=")
     encoders = [None if path == "default" else path for path in paths.split(",")]
     if "" in encoders or equals and not name:
@@ -37,7 +37,7 @@ def _named_encoder(text: str) -> tuple[str, list[str | None]]:
 
 
 def _named_files(text: str) -> tuple[str, list[str]]:
-    """Results of a scorer, `NAME=FILE[,FILE...]`."""
+    """Return the name of a scorer and its files of results from `NAME=FILE[,FILE...]`."""
     name, _, files = text.partition("=")
     if not name or not all(files.split(",")):
         raise ValueError(f"{text!r} is not NAME=FILE")

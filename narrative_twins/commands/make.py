@@ -1,5 +1,5 @@
-"""`narrative-twins make`: data to train on, by a language model (twins, judgments), from several
-versions of works (align), and with other names (entities)."""
+"""`narrative-twins make`: makes data to train on by a language model (twins, judgments), from
+several versions of works (align), or by replacing names (entities)."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("twin", "negative", "negative_twin")
 _SHOWN_REASONS = 5
-"""Number of reasons for rejecting stories that are printed."""
+"""The number of reasons for rejecting stories that are shown."""
 _INPUT = f"{FILES} The same command resumes an interrupted run."
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Work:
-    """What a language model is asked for.
+    """Options of the commands that ask a language model about stories.
 
     Attributes:
         server (URL): OpenAI-compatible server, for example http://localhost:8000/v1.
@@ -69,9 +69,10 @@ def _run(
     make: Callable[..., Generated],
     **options: Any,
 ) -> int:
-    """Read stories (by `parse`, which may raise `StoryError` or `RowError`), ask about them and
-    write the rows (by `make`, with these `options`), and say what was rejected. Returns the exit
-    code: 1 if a story could not be read or was rejected."""
+    """Read stories, ask a language model about them, write the rows and tell what was rejected.
+    `parse` turns the content of a story into a source for `make`, or raises `StoryError` or
+    `RowError`; `make`, with `options`, asks and writes. Returns the exit code: 1 if a story could
+    not be read or was rejected, else 0."""
     from narrative_twins.data.rows import RowError
 
     check_input(files)
@@ -165,8 +166,8 @@ def make_judgments(
 
 
 def parse_similarities(text: str) -> dict[str, float]:
-    """Limits of similarity by language; without a limit for all other languages, these keep their
-    defaults."""
+    """Return limits of similarity by language from a text such as `0.6,fr=0.681`. A number alone is
+    the limit of all languages that are not named; without it, these keep their defaults."""
     from narrative_twins.making.long_twins import MAX_SIMILARITY, OTHER_LANGUAGES
 
     limits: dict[str, float] = {}

@@ -12,10 +12,10 @@ def push(model: str, *, to: str, private: bool = False) -> int:
     """
 ```
 
-Positional arguments are those of the command, any number of files for a `Sequence`. Arguments by
-keyword are options: required without a default, flags if they are `bool`, choices if they are
-`Literal`, and repeated if their default is `()`. In parentheses is what stands for a value. Fields
-of an argument that is a dataclass are options as well, under its `heading`.
+Positional parameters are arguments of the command; a `Sequence` takes any number of files. Keyword
+parameters are options: required without a default, flags if they are `bool`, choices if they are
+`Literal`, and repeated if their default is `()`. The docstring says in parentheses how `--help`
+shows a value. The fields of a parameter that is a dataclass are options under its `heading`.
 '''
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _DOCUMENTED = re.compile(r"^    (\w+)(?: \((.+?)\))?: (.+(?:\n {8}.+)*)", re.M)
 
 
 class Choices(click.Choice[str]):
-    """One of the names of a registry, which is read when the option is used or shown: what is
-    registered later is a choice, too, and the library that a registry imports is not needed for
-    other options.
+    """The type of an option whose value is a name in a registry. The registry is read when the
+    option is used or shown: names that are registered later are choices, too, and the library that
+    a registry imports is not needed for other options.
 
     Args:
-        registry: a function that returns the names, or the module of this package and the name of
-            the registry in it.
+        registry: a function that returns the names, or a module of this package and the registry's
+            name in it.
     """
 
     def __init__(self, *registry: Any) -> None:
@@ -52,22 +52,22 @@ class Choices(click.Choice[str]):
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The names."""
+        """The names in the registry."""
         first, *rest = self.registry
         return tuple(getattr(import_module(f"narrative_twins.{first}"), *rest) if rest else first())
 
 
 class Names(Choices):
-    """A comma-separated list of names of a registry."""
+    """The type of an option whose value is a comma-separated list of names in a registry."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The names in the order of the user."""
+        """Return the names in the order of the user; fail if one is not in the registry."""
         names = value.split(",") if isinstance(value, str) else value
         return [Choices.convert(self, name.strip(), param, ctx) for name in names]
 
 
 class Parsed(click.ParamType[Any]):
-    """What a function makes of the text of the user; its `ValueError` is shown."""
+    """The type of an option whose text a function parses. Its `ValueError` is shown to the user."""
 
     name = "text"
 
@@ -75,7 +75,7 @@ class Parsed(click.ParamType[Any]):
         self.parse = parse
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value of the function; a default that is not text stays."""
+        """Return what the function makes of a text; a default that is not text is unchanged."""
         try:
             return self.parse(value) if isinstance(value, str) else value
         except ValueError as error:
@@ -83,7 +83,7 @@ class Parsed(click.ParamType[Any]):
 
 
 Count: TypeAlias = Annotated[int, click.IntRange(min=1)]
-"""A number of 1 or more."""
+"""A whole number of 1 or more."""
 
 
 class Option(click.Option):
@@ -96,25 +96,27 @@ class Option(click.Option):
 
 @dataclass(frozen=True)
 class Group:
-    """Options whose value is one argument of a command.
+    """Several options that together make one argument of a command.
 
     Attributes:
-        make: makes the argument of the values by name; a `ValueError` is about the arguments.
-        options: the options.
+        make: makes the argument from the values of the options, by name; may raise ValueError.
+        options: the options that make it.
     """
 
     make: Callable[..., Any]
     options: list[click.Parameter]
 
     def value(self, values: dict[str, Any]) -> Any:
-        """The argument, of the values of the group's options among all options."""
+        """Return the argument. Removes the values of the options of this group from all
+        `values`."""
         with usage_errors():
             names = {str(one.name) for one in self.options}
             return self.make(**{name: values.pop(name) for name in names})
 
 
 def read(source: Callable[..., Any], without: Collection[str] = ()) -> list[click.Parameter]:
-    """The parameters that a function or a dataclass declares, but for some names."""
+    """Return the click parameters that the signature and the docstring of a function or a dataclass
+    declare, except for the names in `without`."""
     parts = reversed(inspect.getmro(source)) if isinstance(source, type) else [source]
     texts = [inspect.cleandoc(part.__doc__ or "") for part in parts]
     documented = {name: about for text in texts for name, *about in _DOCUMENTED.findall(text)}
@@ -141,6 +143,7 @@ def read(source: Callable[..., Any], without: Collection[str] = ()) -> list[clic
 def _option(
     name: str, hint: Any, default: Any, metavar: str | None, text: str, heading: str
 ) -> Option:
+    """Return the option of a parameter with the type `hint`; `text` is its help."""
     if get_origin(hint) in (Union, UnionType):  # with None
         hint = get_args(hint)[0]
     kind: Any = next(iter(getattr(hint, "__metadata__", ())), None)
@@ -165,7 +168,7 @@ def _option(
 
 
 def _group(hint: Any) -> Group | None:
-    """The group of options that an argument is, by its type."""
+    """Return the group of options for a parameter of this type; None if it is no group."""
     if isinstance(hint, type) and is_dataclass(hint):
         return Group(hint, read(hint))
     return next((note for note in getattr(hint, "__metadata__", ()) if type(note) is Group), None)
@@ -175,7 +178,7 @@ class Command(click.Command):
     """A command whose `--help` lists options under headings."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under the headings of their groups, the command's first."""
+        """Write the options under the headings of their groups, with the ungrouped ones first."""
         sections: dict[str, list[tuple[str, str]]] = {"Options": []}
         for param in self.get_params(ctx):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
@@ -188,8 +191,8 @@ class Command(click.Command):
 def command(
     more_help: str = "", extra: str | None = None
 ) -> Callable[[Callable[..., int]], Command]:
-    """Decorator that makes a function a command. If a library of the `extra` of this package is
-    missing, the command raises an ImportError."""
+    """Return a decorator that makes a function a command. `more_help` is added to its help. If a
+    library of the `extra` of this package is missing, the command raises an ImportError."""
 
     def decorate(function: Callable[..., int]) -> Command:
         hints = get_type_hints(function, include_extras=True)
@@ -210,7 +213,7 @@ def command(
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """A `ValueError` in the block is about the arguments: the command ends with exit code 2."""
+    """Raise a `ValueError` in the block as a UsageError: the command ends with exit code 2."""
     try:
         yield
     except ValueError as error:

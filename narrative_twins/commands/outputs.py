@@ -1,5 +1,5 @@
-"""Results as the options of the output say, and `narrative-twins show`, which shows saved ones. No
-encoder is needed here."""
+"""Output of results as its options say, and `narrative-twins show`, which shows saved results
+without an encoder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FORMATS = Choices(lambda: FORMATS)
 
 @dataclass
 class ResultOutput:
-    """Where results are written, and how.
+    """Options of the output of results.
 
     Attributes:
         format: Format of the output (default: by the suffix of --out, otherwise text).
@@ -47,8 +47,8 @@ class ResultOutput:
         self.format = output_format(self.out, self.format, suffixes)
 
     def check(self, files: Sequence[str], resume: bool = False, is_book: bool = False) -> None:
-        """Raise a `UsageError` if the options contradict each other or the input, and an `OSError`
-        if the file can't be written."""
+        """Raise a `UsageError` if the options contradict each other or the input `files`, and an
+        `OSError` if the output can't be written."""
         form = FORMATS[self.format or "text"]
         # JSON Lines of a book are written chapter by chapter, and so resumed.
         books = [*book_formats(), JSON_LINES]
@@ -75,12 +75,11 @@ class ResultOutput:
 
     @property
     def is_resumable(self) -> bool:
-        """Whether an interrupted run can be resumed."""
+        """Whether a run that writes this output can be resumed."""
         return self.format == JSON_LINES and self.out != STDIN
 
     def write(self, results: Iterable[StorySalience] | BookSalience) -> None:
-        """Write the results to `out`: of stories one after the other as they are scored, or of a
-        book."""
+        """Write results of stories, each when it is scored, or of a book to `out`."""
         # A terminal has its own width and colours.
         console = Console() if self.out == STDIN and sys.stdout.isatty() else None
         form = self.format or "text"
@@ -89,8 +88,8 @@ class ResultOutput:
 
 
 def write_pieces(out: str, form: str, pieces: Iterable[str | bytes]) -> None:
-    """Write pieces of an output in a format, all or none. Standard output gets text for people in
-    its encoding; what is for programs is in UTF-8, as in files."""
+    """Write all pieces of an output in the format `form` to `out`, or none. Standard output gets
+    text for people in its encoding, and formats for programs in UTF-8, as files do."""
     encoding = (sys.stdout.encoding or "utf-8").lower().replace("-", "")
     with atomic_write(out) as file:
         for piece in pieces:
@@ -134,8 +133,8 @@ def show(files: Sequence[str], output: ResultOutput, *, operations: str | None =
 def _alike(
     results: Iterator[StorySalience], operations: list[str] | None
 ) -> Iterator[StorySalience]:
-    """Results with the same operations. Raises `ValueError` if they differ, or some were not
-    scored."""
+    """Yield results with scores by the same operations, by default by those in the first result.
+    Raise `ValueError` if a result lacks one, or, by default, has others."""
     names = operations
     for result in results:
         names = names or list(result.scores)

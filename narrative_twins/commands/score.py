@@ -79,7 +79,7 @@ def score(
 
 
 def _digests(log: JsonlLog) -> Iterator[str]:
-    """The digests of the stories in a log, in order. Raises `ResumeError` for another row."""
+    """Yield the digests of the stories in a log, in order; raise `ResumeError` for other rows."""
     for number, row in enumerate(log.rows):
         try:
             yield digest([row.get("id"), row["sentences"], row["windows"]])
@@ -88,18 +88,17 @@ def _digests(log: JsonlLog) -> Iterator[str]:
 
 
 class StoryInput:
-    """The stories of some files, without those that an interrupted run has scored.
-
-    Stories that can't be read are yielded as errors, so that the engine reports them in order.
+    """The stories of some files, without those that an interrupted run has scored. A story that
+    can't be read is yielded as an error, so that the engine reports it in order.
 
     Args:
-        files: the files; none for standard input.
-        form: how stories are found in them.
+        files: the names of the files; none for standard input.
+        form: how stories are read from them.
         scoring: the options of scoring, of which `windows` and `splitter` are used here.
 
     Attributes:
         done: digests of the stories that an interrupted run has scored, in the order of the input.
-        problems: how many stories could not be scored so far.
+        problems: how many stories could not be scored until now.
     """
 
     def __init__(self, files: Sequence[str], form: StoryFormat, scoring: ScoringOptions) -> None:
@@ -144,9 +143,9 @@ class StoryInput:
             tell("there is no story in the input")
 
     def results(self, encoder: StoryEncoder, options: ScoringOptions) -> Iterator[StorySalience]:
-        """Score the stories, lazily; those that can't be scored are reported and skipped. Results
-        have the index of their story in the whole input. Raises `ResumeError` if a story was not
-        scored by the earlier run, but comes before stories that were."""
+        """Yield results of the stories, as they are scored, with the index of the story in the
+        whole input. Stories that can't be scored are reported and skipped. Raises `ResumeError` if
+        the earlier run did not score a story that comes before stories that it scored."""
         from narrative_twins.salience.engine import score_stories
 
         def report(error: StoryError) -> None:

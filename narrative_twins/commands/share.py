@@ -1,4 +1,4 @@
-"""`narrative-twins app`, `annotate` and `push`: web pages, and encoders on the Hub."""
+"""`narrative-twins app`, `annotate` and `push`: serves web pages; pushes encoders to the Hub."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from narrative_twins.writing import JsonlLog, for_terminal
 
 @dataclass(frozen=True)
 class Serving:
-    """The server of a page.
+    """Options of the server of a page.
 
     Attributes:
         host: Address to listen at (default: 127.0.0.1, reached from this machine only).
@@ -34,12 +34,13 @@ class Serving:
     open: bool = False
 
     def serve(self, build: Callable[[], Any]) -> None:
-        """Serve the page that `build` makes."""
+        """Serve the page that `build` returns, until Ctrl-C."""
         from narrative_twins.app.server import serve
 
         serve(build, self.host, self.port, allow_hosts=self.allow_host, ready=self._ready)
 
     def _ready(self, address: str) -> None:
+        """Print the address of the page, and open it in the browser if the user wants that."""
         print(f"The page is at {address} until Ctrl-C.", flush=True)
         if self.open:
             webbrowser.open(address)

@@ -38,7 +38,7 @@ INPUT_FORMATS = Choices(lambda: ["auto", *ROWS, *BOOK_FORMATS])
 
 @dataclass(frozen=True)
 class StoryFormat:
-    """How stories are found in files.
+    """Options of how stories are read from files.
 
     Attributes:
         input_format: Format of the files (default: by their suffixes).
@@ -53,17 +53,17 @@ class StoryFormat:
     score_headings: bool = False
 
     def read(self, paths: Sequence[str]) -> Iterator[Document]:
-        """The stories of some files."""
+        """Yield the stories in files and folders, see `read_story_files`."""
         return read_story_files(paths, self.input_format, column=self.column)
 
     def splitter(self, name: Splitter | None) -> Splitter | None:
-        """The splitter of this name for `Story.parse`."""
+        """Return the splitter for `Story.parse`. It keeps headings if they are to be scored."""
         return check_splitter(name) if self.score_headings else name
 
 
 @dataclass(frozen=True)
 class EncoderOptions:
-    """The encoder to load, as for `StoryEncoder.from_pretrained`.
+    """Options of the encoder to load, as for `StoryEncoder.from_pretrained`.
 
     Attributes:
         model (ENCODER): Folder or Hub id of the encoder (default: the default encoder, for
@@ -93,12 +93,12 @@ class EncoderOptions:
 
     @property
     def loading(self) -> dict[str, Any]:
-        """Keyword arguments of `StoryEncoder.from_pretrained`, by name."""
+        """The keyword arguments for `StoryEncoder.from_pretrained`."""
         values = {name: value for name, value in asdict(self).items() if name != "model"}
         return {name: value for name, value in values.items() if value is not None}
 
     def load(self) -> StoryEncoder:
-        """Load the encoder."""
+        """Load and return the encoder."""
         from narrative_twins.encoder.loading import no_progress_bars
         from narrative_twins.encoder.story_encoder import StoryEncoder
 
@@ -106,13 +106,14 @@ class EncoderOptions:
             return StoryEncoder.from_pretrained(self.model, **self.loading)
 
     def settings(self, encoder: StoryEncoder, options: ScoringOptions) -> dict[str, Any]:
-        """All that scores depend on, as JSON data: a run is resumed with the same only."""
+        """Return all that scores depend on, as JSON data, to resume a run with the same only."""
         from narrative_twins.encoder.loading import encoder_settings
 
         return encoder_settings(self.model, encoder) | options.settings()
 
 
 def _json_object(text: str) -> dict[str, Any]:
+    """Return the JSON object in a text; raise ValueError if there is none."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -124,7 +125,7 @@ def _json_object(text: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RequestOptions:
-    """The request to a language model, see `Server`.
+    """Options of the requests to a language model, see `Server`.
 
     Attributes:
         key_variable (NAME): Environment variable of the API key, which is sent only to the server
@@ -149,7 +150,7 @@ class RequestOptions:
     attempts: Count = ATTEMPTS
 
     def server(self, url: str, model: str) -> Server:
-        """A server with these requests."""
+        """Return the server of a model at `url`, with these options."""
         settings = self.key_variable, self.temperature, self.seed, self.request or {}
         return Server(url, model, *settings, self.concurrency)
 
@@ -166,16 +167,16 @@ IMPORT = Option(
 
 
 def _splitter(text: str) -> Any:
-    """The function that MODULE:FUNCTION names; or the text, perhaps a name of a splitter."""
+    """Return the function that `MODULE:FUNCTION` names; or the text, the name of a splitter."""
     module, colon, name = text.rpartition(":")
     function = getattr(user_module(module), name, None) if colon else None
     return function if callable(function) else text
 
 
 def scoring_options(*names: str, **defaults: Any) -> Group:
-    """The options of scoring of these names, as arguments of `ScoringOptions`, which are checked;
-    without names all but those that commands set themselves: bad stories are reported, and progress
-    is shown in terminals. `defaults` are where this command differs."""
+    """Return the group of the scoring options with these names, by default all that commands do not
+    set themselves (`on_error` and `progress`). Its value is a dict of checked arguments of
+    `ScoringOptions`. `defaults` replace defaults of `ScoringOptions`."""
     options: list[click.Parameter] = [IMPORT]
     for name in names or [name for name in SCORING_OPTIONS if name not in ("on_error", "progress")]:
         info = SCORING_OPTIONS[name]
@@ -208,7 +209,7 @@ def scoring_options(*names: str, **defaults: Any) -> Group:
 
 
 def percentage(text: str) -> float:
-    """A share above 0, up to 1, also as a percentage: `0.1` or `10%`."""
+    """Return a share above 0, up to 1, from a text such as `0.1` or `10%`."""
     number = text.removesuffix("%")
     try:
         value = float(number) / (100 if text.endswith("%") else 1)
@@ -220,14 +221,14 @@ def percentage(text: str) -> float:
 
 
 def shows_progress(quiet: bool) -> bool:
-    """Whether a progress bar is shown: in a terminal, unless the user wants none."""
+    """Return whether to show a progress bar: only in a terminal, and not if the user wants none."""
     return sys.stderr.isatty() and not quiet
 
 
 def watch(quiet: bool, factor: float = 1.0) -> Any:
-    """The option `progress` of commands: a progress bar in a terminal, and an estimate with advice
-    if exact scoring takes long; nothing if the user wants none. `factor` is how many times as much
-    is scored as the progress is of."""
+    """Return the option `progress` of scoring: False if the user wants none, else a bar in a
+    terminal, and an estimate with advice if exact scoring takes long. `factor` is how many times
+    longer the whole run is than the work that is estimated."""
     from narrative_twins.salience.progress import Watch, format_duration
 
     def advise(exact: float, one_pass: float) -> None:
@@ -240,18 +241,18 @@ def watch(quiet: bool, factor: float = 1.0) -> Any:
 
 
 def tell(message: object) -> None:
-    """Print a line for the user, without breaking a progress bar."""
+    """Print a line for the user to standard error, without breaking a progress bar."""
     tqdm.write(for_terminal(f"narrative-twins: {message}"), file=sys.stderr)
 
 
 def plural(number: int, singular: str, plural: str) -> str:
-    """A number with the noun in the right form."""
+    """Return a number with its noun, in the singular or the plural."""
     return f"{number:,} {singular if number == 1 else plural}"
 
 
 @contextmanager
 def on_interrupt(hint: str) -> Iterator[None]:
-    """After Ctrl-C in the block, the command ends with a hint on how to continue."""
+    """Add `hint`, which says how to continue, to the message after Ctrl-C in the block."""
     try:
         yield
     except KeyboardInterrupt:
@@ -259,7 +260,7 @@ def on_interrupt(hint: str) -> Iterator[None]:
 
 
 def is_complete(out: str, resume: bool) -> bool:
-    """Whether the output to resume is complete, of which the user is told."""
+    """Return whether the output of a run to resume is complete, and tell the user if it is."""
     if is_done := resume and os.path.exists(out) and not os.path.exists(f"{out}.part"):
         tell(f"{out} is complete; to score again, leave out --resume")
     return is_done
@@ -271,13 +272,13 @@ def write_resumable(
     settings: Mapping[str, Any],
     rows: Callable[[JsonlLog], Iterable[Mapping[str, Any]]],
 ) -> None:
-    """Write JSON Lines into a log next to the output, which it becomes when it is complete.
+    """Write JSON Lines to a log next to the output. The log becomes the output when it is complete.
 
     Args:
-        out: the output.
-        resume: whether a log that an interrupted run left is continued.
+        out: the name of the output file.
+        resume: whether to continue a log that an interrupted run left.
         settings: all that the rows depend on, as JSON data.
-        rows: makes the rows after those that the log has.
+        rows: makes the rows that come after the rows in the log.
     """
     log = JsonlLog(f"{out}.part", settings, resume)
     with on_interrupt(f"results so far are in {log.path}; continue with --resume"), log:
@@ -287,14 +288,14 @@ def write_resumable(
 
 
 def check_input(files: Sequence[str]) -> None:
-    """Refuse to wait for stories that are typed into the terminal, unless `-` asks for it."""
+    """Raise a `UsageError` if there is no file, not even `-`, and standard input is a terminal."""
     if not files and sys.stdin.isatty():
         raise click.UsageError("name a file, or - for standard input")
 
 
 def check_output(files: Iterable[str], out: str) -> None:
-    """Refuse an output file or folder that is also an input, or is in a folder whose files are all
-    read, or from which a file is read."""
+    """Raise a `UsageError` if the output, a file or folder, is one of the input `files`, is in a
+    folder among them, or contains one of them."""
     if out == STDIN:
         return
     path = os.path.realpath(out)
@@ -307,7 +308,7 @@ def check_output(files: Iterable[str], out: str) -> None:
 
 
 def check_rows_file(files: Iterable[str], out: str) -> None:
-    """Refuse an output file for rows that loaders would not recognize, or that is also an input."""
+    """Raise a `UsageError` if loaders would not recognize the output file, or it is an input."""
     if not out.endswith((".jsonl", ".ndjson")):
         raise click.UsageError(
             f"--out {out}: name a file that ends in .jsonl, from which the rows can be loaded"
@@ -316,8 +317,8 @@ def check_rows_file(files: Iterable[str], out: str) -> None:
 
 
 def output_format(out: str, name: str | None, by_suffix: Mapping[str, str]) -> str:
-    """The format of an output: the one with this name, else by the suffix of the file; text if it
-    has none."""
+    """Return the format of an output: `name`, or by default the format in `by_suffix` for the
+    suffix of `out`; `text` if it has no suffix."""
     suffix = os.path.splitext(out)[1].lower()
     if name is not None or out == STDIN or not suffix:
         return name or "text"

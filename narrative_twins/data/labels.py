@@ -39,11 +39,9 @@ _LARGEST = 1e30
 
 
 def salience_records(path: str) -> Iterator[Record]:
-    """Yield the rows of a file with human labels, in the forms that `story_salience` reads.
-
-    A file of `narrative-twins annotate` has a row for each answer. The whole file is read first,
-    and the answers to a story become one row. Raises RowError if a row is invalid.
-    """
+    """Yield the rows of a file with human labels, in the forms that `story_salience` reads. The
+    answers in a file of `narrative-twins annotate` become one row for each story, for which the
+    whole file is read first. Raises RowError if a row is invalid."""
     records = read_records(path)
     if (first := next(records, None)) is None:
         return

@@ -277,11 +277,9 @@ def _number(text: str, where: str) -> float:
 
 def _read_synopses(rows: Rows) -> Iterator[Entry]:
     """Yield a row for each film synopsis in TRIPOD's table: its cleaned `sentences`, the sentences
-    as `released` with the paper, and its `turning_points`, counted from 0.
-
-    Sentences that cleaning leaves empty are kept, so that the turning points stay valid. A synopsis
-    that repeats another one with the labels of another annotator is skipped.
-    """
+    as `released` with the paper, and its `turning_points`, counted from 0. Sentences that cleaning
+    leaves empty are kept, so that the turning points stay valid. A synopsis that repeats another
+    one, with the labels of another annotator, is skipped."""
     for where, row in rows:
         name = str(row["movie_name"])
         if not name.endswith(("_1", "_2")):

@@ -58,8 +58,7 @@ _GIVEN = (
 
 
 def metrics_of(turning_points: bool) -> tuple[str, ...]:
-    """Return the keys of metrics for turning points, or else for other labels; the main one
-    first."""
+    """Return the keys of metrics, the main one first: for turning points, or for other labels."""
     return ("auc", PARTIAL) if turning_points else (*METRICS, PARTIAL)
 
 
@@ -210,8 +209,7 @@ class Comparison:
         return {key[:4]: array for key, array in arrays if self._median_runs[key[:3]] == key[4]}
 
     def json(self) -> dict[str, Any]:
-        """Return all figures and the values of all stories as JSON data; undefined ones are
-        None."""
+        """Return all figures and the values of all stories as JSON data; None if undefined."""
         content = {
             "data": [
                 {**asdict(summary), "perplexity": summary.perplexity, "against": self.against}

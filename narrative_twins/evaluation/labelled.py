@@ -68,7 +68,7 @@ class DataSummary:
         points_per_story: the number of turning points of a story; 0 for other labels.
         left_out: how many turning points are left out because they are outside of the window with
             their number.
-        entropy: the mean entropy of a story's labels in bits; None for turning points or negative
+        entropy: the mean entropy of a story's labels in bits; None for turning points and negative
             labels.
     """
 

@@ -195,8 +195,7 @@ def bootstrap_interval(values: ArrayLike) -> tuple[float, float]:
 def paired_permutation_test(a: ArrayLike, b: ArrayLike) -> float:
     """Return the p-value of a two-tailed paired permutation test for the mean difference of two
     scorers over stories. In each permutation, the values of a random half of the stories are
-    exchanged. With at most `RESAMPLES` possible exchanges, all are enumerated, and the p-value is
-    exact.
+    exchanged; it is exact, over all exchanges, if there are at most `RESAMPLES`.
 
     Args:
         a, b: a value of each story by each scorer, in the same order. A story with nan is left out.

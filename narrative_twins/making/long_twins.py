@@ -79,9 +79,9 @@ class Work(NamedTuple):
 
 
 def work_files(paths: Iterable[str]) -> list[str]:
-    """Return the paths, with each folder replaced by the JSON and JSON Lines files in it and its
-    folders, by name. If there are some in folders `summaries`, as in `Tell me again!`, others are
-    left out."""
+    """Return the paths, each folder replaced by the JSON and JSON Lines files in it and its
+    folders, by name, or only by those in folders `summaries`, as in `Tell me again!`, if there are
+    some."""
     files: list[str] = []
     for path in map(Path, paths):
         suffixes = (".json", ".jsonl", ".ndjson")
@@ -225,12 +225,12 @@ class SentenceEmbedder:
 
 
 def best_path(similarities: NDArray[np.floating[Any]]) -> list[tuple[int, int]]:
-    """Return the monotone path with the largest sum through a matrix of shape (n, m).
+    """Return the monotone path with the largest sum through a matrix of shape (n, m), in O(n·m).
 
-    Dynamic time warping computes it in O(n·m). A path goes from cell (0, 0) to cell (n − 1, m − 1)
-    by the steps of `STEPS`; its sum includes both ends. Ties are broken from the end, in the order
-    of `STEPS`. Since most similarities are above 0, a diagonal step usually adds less than two
-    single steps, and is rare.
+    A path goes from cell (0, 0) to cell (n − 1, m − 1) by the steps of `STEPS`, as in dynamic time
+    warping; its sum includes both ends. Ties are broken from the end, in the order of `STEPS`.
+    Since most similarities are above 0, a diagonal step usually adds less than two single steps,
+    and is rare.
 
     Returns:
         The cells of the path in order: i is the index of a sentence of the story, j of the twin.

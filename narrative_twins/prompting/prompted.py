@@ -36,9 +36,8 @@ def prompted_salience(
     on_error: Literal["raise", "skip"] = "raise",
     progress: bool = False,
 ) -> list[StorySalience]:
-    """Score the sentences of stories by prompting a language model.
-
-    Every answer is logged at once, so the same call resumes an interrupted run.
+    """Score the sentences of stories by prompting a language model. Every answer is logged at once,
+    so the same call resumes an interrupted run.
 
     Args:
         stories: the stories, each in any form that `Story.parse` takes.
