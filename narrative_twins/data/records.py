@@ -20,7 +20,7 @@ import pyarrow.parquet
 
 from narrative_twins.data.rows import RowError
 from narrative_twins.stories.reading import check_cells, read_json, stories_in, table_rows
-from narrative_twins.stories.story import whole
+from narrative_twins.stories.story import whole_number
 
 _BATCH = 1000
 """The number of rows of a Parquet file that are held in memory."""
@@ -71,7 +71,7 @@ def read_records(path: str, strict: bool = True) -> Iterator[Record]:
                 place = where if key is None else f"{where}, id {key!r}"
                 raise row if isinstance(row, RowError) else RowError(place, problem)
             ids = (row.get("id"), key, f"{Path(path).name}:{number}")
-            id_ = next(id_ for id_ in map(whole, ids) if id_ is not None)
+            id_ = next(id_ for id_ in map(whole_number, ids) if id_ is not None)
             if strict and (isinstance(id_, bool) or not isinstance(id_, (str, int))):
                 problem = f"the id is {type(id_).__name__}; it must be a string or an integer"
                 raise RowError(where, problem)

@@ -1,5 +1,4 @@
-"""Reading of story files in bounded memory: a story that can't be read is yielded with its place
-and the problem."""
+"""Reading of story files in bounded memory. Stories that can't be read are yielded as problems."""
 
 from __future__ import annotations
 
@@ -16,21 +15,19 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from narrative_twins.stories.story import CONTENTS
 
 Lines: TypeAlias = IO[bytes] | Iterable[bytes]
-"""A binary file, or lines of one."""
+"""A binary file, or its lines."""
 Row: TypeAlias = dict[Any, Any]
-"""The cells of a row of a table by column; None has the cells that no column has."""
+"""The cells of a row of a table by column; the key None has the cells after the last column."""
 
 MAX_LINE = 64_000_000
-"""Bytes of a line, of a cell of a table, or of a text; a few kilobytes of a compressed file can
-hold gigabytes."""
+"""Bytes of a line, a cell or a text; a few kilobytes of a compressed file can hold gigabytes."""
 MAX_DOCUMENT = 1_000_000_000
 """Bytes of a JSON document, which is read as a whole."""
 
 TEXT_COLUMNS = ("text", "story", "content", "synopsis", "plot", "summary")
 """Columns that are taken for the stories if no other is named, the first that a table has."""
 _ROC_SENTENCES = tuple(f"sentence{number}" for number in range(1, 6))
-"""The columns of the sentences of ROCStories (Mostafazadeh et al., 2016); the others are `storyid`
-and `storytitle`."""
+"""Columns of ROCStories (Mostafazadeh et al., 2016); the others are `storyid` and `storytitle`."""
 
 ROWS = {"jsonl": (".jsonl", ".ndjson", ".rejects"), "json": (".json",), "csv": (".csv", ".tsv")}
 """The formats of files with a story in each row, with their suffixes. All other files are text."""
@@ -48,8 +45,8 @@ _ESCAPED = re.compile("[\udc80-\udcff]")
 
 
 class Document(NamedTuple):
-    """A story in a file: its name for messages, and its content, or the problem if it can't be
-    read."""
+    """A story in a file: its place for messages (`name`), and either its `content`, in a form that
+    `Story.parse` accepts, or the `problem` for which it can't be read."""
 
     name: str
     content: Any
@@ -57,25 +54,25 @@ class Document(NamedTuple):
 
 
 def stories_in(file: Lines, name: str, form: str, column: str | None = None) -> Iterator[Document]:
-    """Read the stories of an open file called `name`, lazily and in bounded memory.
+    """Yield the stories of an open file, lazily and in bounded memory.
 
-    A text, a line of a JSON Lines file, the object of a JSON file and each item of its list are one
-    story each, in any form that `Story.parse` accepts; and so is a row of a table (CSV), with the
-    id in the column `id`, if there is one. Lines and texts of more than `MAX_LINE` bytes, and JSON
-    documents of more than `MAX_DOCUMENT`, are problems.
+    A text file is one story. So is each line of a JSON Lines file, and the object of a JSON file or
+    each item of its list, in any form that `Story.parse` accepts; and each row of a table (CSV),
+    with the id in the column `id`, if there is one. A line or text of more than `MAX_LINE` bytes,
+    or a JSON document of more than `MAX_DOCUMENT` bytes, is yielded as a problem.
 
     Args:
-        file: the file.
-        name: for messages.
-        form: a name in `ROWS`; all others are text.
-        column: see `story_in_column`.
+        file: the file, open in binary, or its lines.
+        name: the name of the file in messages.
+        form: the format: a name in `ROWS`, otherwise text.
+        column: the column with the story, see `story_in_column`.
     """
     if form == "csv":
         yield from _table(name, file, column)
     elif form == "jsonl":
         for number, line in enumerate(cut_lines(file), start=1):
             if line.strip(_BLANK):
-                yield document_of(f"{name}, line {number}", _json_row, line, column)
+                yield document_of(f"{name}, line {number}", _story_in_json, line, column)
     elif form == "json":
         document = document_of(name, read_json, file)
         if isinstance(document.content, list):
@@ -90,8 +87,8 @@ def stories_in(file: Lines, name: str, form: str, column: str | None = None) -> 
 
 
 def cut_lines(file: Lines) -> Iterator[bytes]:
-    """The lines of a file. Of a line with more than `MAX_LINE` bytes only these and one more, by
-    which it is recognized, are in memory; the rest of it is skipped before the next line."""
+    """Yield the lines of a file. A line of more than `MAX_LINE` bytes is cut to one byte more than
+    that, which shows that it is too long; the rest is skipped, and never in memory as a whole."""
     readline = getattr(file, "readline", None)
     if readline is None:
         yield from file
@@ -104,9 +101,8 @@ def cut_lines(file: Lines) -> Iterator[bytes]:
 
 
 def decode(data: bytes) -> str:
-    """The text of a file in UTF-8, with the line breaks of Windows and old ones of the Macintosh as
-    line feeds, so that its sentences are the same everywhere; raises a `ValueError` if it is
-    none."""
+    """Return the text of a file in UTF-8. Line breaks of Windows and of the old Macintosh become
+    line feeds, so that sentences are the same everywhere. Raises `ValueError` for other data."""
     _check_encoding(data)
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
@@ -123,7 +119,7 @@ def decode(data: bytes) -> str:
 
 
 def _check_encoding(data: bytes) -> None:
-    """Raise a `ValueError` for UTF-16, whose first letter has a zero byte if there is no mark."""
+    """Raise a `ValueError` if data begin with the mark of UTF-16 or a letter with a zero byte."""
     little, big = data[1:2] == b"\0", data[:1] == b"\0"
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or little != big:
         kind = "UTF-16" if not little != big else "UTF-16LE" if little else "UTF-16BE"
@@ -131,22 +127,22 @@ def _check_encoding(data: bytes) -> None:
 
 
 def read_json(file: Lines) -> Any:
-    """The value of a JSON document; raises a `ValueError` if it is invalid or too long."""
+    """Return the value of a JSON document. Raises a `ValueError` if it is invalid or too long."""
     return _parsed_json(_whole(file, MAX_DOCUMENT))
 
 
 def table_rows(file: Lines) -> tuple[list[str], Iterator[tuple[int, Row]]]:
-    """The columns of a table (CSV), and its rows, each with the number of its last line; check each
-    by `check_cells`.
+    """Return the columns of a table (CSV), and an iterator over its rows, each with the number of
+    its last line. Pass each row to `check_cells`.
 
-    Columns are separated by commas, or by semicolons, tabs or `|` if the first line has no comma,
-    or as its line `sep=` says. A row is read in the first of these forms that gives a cell for each
-    column: with cells in quotation marks, doubled or after a backslash within them, and as a line
-    without them, so that a cell may begin with a quotation mark of its text. In a table of one
-    column, any line that is not in quotation marks is a cell.
+    Columns are separated by commas; by semicolons, tabs or `|` if the first line has no comma; or
+    by the mark that a first line `sep=` names. A row is read in the first of these forms that gives
+    one cell for each column: quoted cells in which quotation marks are doubled; quoted cells in
+    which quotation marks follow a backslash; an unquoted line, in which a cell may begin with a
+    quotation mark of its text. In a table of one column, any unquoted line is a cell.
 
     Raises, also while rows are read, a `ValueError` for a line that is too long or for UTF-16, and
-    `csv.Error`.
+    a `csv.Error` for a cell that is too long.
     """
     # By default the library refuses a chapter of a book.
     csv.field_size_limit(MAX_LINE)
@@ -168,15 +164,17 @@ def table_rows(file: Lines) -> tuple[list[str], Iterator[tuple[int, Row]]]:
 def _rows_of(
     texts: Iterator[str], columns: list[str], mark: str, number: int
 ) -> Iterator[tuple[int, Row]]:
-    """The rows in the lines after the names of the columns; `number` lines came before."""
+    """Yield the rows in `texts`, the lines after the names of the columns, each with the number of
+    its last line. `mark` separates cells; `number` lines came before."""
     waiting: deque[str] = deque()  # lines that were read to see whether a cell continues
 
     def quoted(line: str, **dialect: Any) -> tuple[list[str], int]:
-        """The cells of the row that begins with a line, none if it has another dialect, and how
-        many further lines it has, which still wait."""
+        """Return the cells of the row that begins with `line`, read in a dialect of CSV (no cells
+        if that fails), and how many further lines the row has. These lines stay in `waiting`."""
         taken: list[str] = []
 
         def lines() -> Iterator[str]:
+            """Yield `line` and the lines after it, and note the latter in `taken`."""
             yield line
             while further := waiting.popleft() if waiting else next(texts, ""):
                 taken.append(further)
@@ -214,8 +212,8 @@ def _rows_of(
 
 
 def check_cells(row: Row) -> dict[str, Any]:
-    """A row of `table_rows`; raises a `ValueError` if it is not UTF-8, or has more cells than there
-    are columns."""
+    """Return a row of `table_rows`. Raises a `ValueError` if it is not UTF-8, or has more cells
+    than there are columns."""
     cells = "".join(cell for cell in row.values() if isinstance(cell, str))
     problem = ""
     if byte := _ESCAPED.search(cells):
@@ -231,10 +229,10 @@ def check_cells(row: Row) -> dict[str, Any]:
 
 
 def story_in_column(row: Any, column: str | None) -> Any:
-    """The story in a column of a row, with the id of the row; the row itself for `""`. By default,
-    the row itself if it is in a form that `Story.parse` accepts, the five sentences of ROCStories,
-    or else the first of `TEXT_COLUMNS` that it has. Raises a `ValueError` if the row has no such
-    column."""
+    """Return the story in a column of a row, with the id of the row. If `column` is `""`, return
+    the row itself. If it is None, return the row itself if `Story.parse` accepts it, otherwise the
+    five sentences of ROCStories or the first of `TEXT_COLUMNS` that the row has. Raises a
+    `ValueError` if the row has no such column."""
     if column == "" or (column is None and not isinstance(row, Mapping)):
         return row
     if column is None:
@@ -256,8 +254,8 @@ def story_in_column(row: Any, column: str | None) -> Any:
 
 
 def _roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of ROCStories with `id`, `title` and `sentences`; white space is normalized. What is
-    missing is None, or an empty sentence."""
+    """Return a row of ROCStories as `id`, `title` and `sentences`, with normalized white space. A
+    missing id or title is None, a missing sentence empty."""
     title, *sentences = (
         " ".join((row.get(name) or "").split()) for name in ("storytitle", *_ROC_SENTENCES)
     )
@@ -265,7 +263,7 @@ def _roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def document_of(name: str, read: Callable[..., Any], *args: Any) -> Document:
-    """What a reader finds, or its `ValueError` as the problem."""
+    """Return a `Document` of `read(*args)`, or of its `ValueError`, which becomes the problem."""
     try:
         return Document(name, read(*args))
     except ValueError as error:
@@ -273,7 +271,7 @@ def document_of(name: str, read: Callable[..., Any], *args: Any) -> Document:
 
 
 def guess_format(lines: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
-    """The format of standard input by its first non-blank line, and all its lines."""
+    """Return `"jsonl"` or `"text"`, guessed from the first non-blank line, and all the lines."""
     seen = []
     first = b""
     for line in lines:
@@ -286,6 +284,7 @@ def guess_format(lines: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
 
 
 def _table(name: str, file: Lines, column: str | None) -> Iterator[Document]:
+    """Yield the stories in a table (CSV), and the problem if it can't be read to its end."""
     number = 0
     try:
         columns, rows = table_rows(file)
@@ -294,7 +293,7 @@ def _table(name: str, file: Lines, column: str | None) -> Iterator[Document]:
             if columns.count(column) > 1:
                 raise ValueError(f"has several columns {column!r}; rename or remove all but one")
         for number, row in rows:
-            yield document_of(f"{name}, line {number}", _cells_row, row, column)
+            yield document_of(f"{name}, line {number}", _story_in_cells, row, column)
     except csv.Error as error:
         problem = f"can't be read as CSV after line {number} ({error}); close its quotation marks"
         yield Document(name, None, problem)
@@ -303,7 +302,9 @@ def _table(name: str, file: Lines, column: str | None) -> Iterator[Document]:
 
 
 def _story_column(columns: Sequence[str], asked: str | None, where: str = "") -> str:
-    """The column of the stories. In a table with one sentence per row, there is none."""
+    """Return the column of the stories: `asked`, or by default the only one or the first of
+    `TEXT_COLUMNS`. Raises a `ValueError`, which begins with `where`, if there is no such column, or
+    by default if there is a column `sentence`, since each row is then only one sentence."""
     if asked in columns or not columns:
         return asked or ""
     by_name = {column.strip().lower(): column for column in columns}
@@ -317,21 +318,25 @@ def _story_column(columns: Sequence[str], asked: str | None, where: str = "") ->
     raise ValueError(f"{where}has {what} (its columns: {names}); name one of them with --column")
 
 
-def _cells_row(row: Row, column: str | None) -> Any:
+def _story_in_cells(row: Row, column: str | None) -> Any:
+    """Check a row of a table, and return the story in it by `story_in_column`."""
     return story_in_column(check_cells(row), column)
 
 
-def _json_row(line: bytes, column: str | None) -> Any:
+def _story_in_json(line: bytes, column: str | None) -> Any:
+    """Return the story in a line of JSON Lines by `story_in_column`."""
     return story_in_column(_json_line(line), column)
 
 
 def _json_line(line: bytes) -> Any:
+    """Return the value of a line of JSON. Raises a `ValueError` if it is invalid or too long."""
     if len(line) > MAX_LINE:
         raise ValueError(f"is a line {_too_long(MAX_LINE)}")
     return _parsed_json(line)
 
 
 def _parsed_json(data: bytes) -> Any:
+    """Return the value of JSON in UTF-8. Raises a `ValueError` if it is invalid."""
     text = decode(data)
     try:
         return json.loads(text)
@@ -343,7 +348,7 @@ def _parsed_json(data: bytes) -> Any:
 
 
 def _whole(file: Lines, limit: int) -> bytes:
-    """The content of a file; raises a `ValueError` if it has more bytes than the limit."""
+    """Return the content of a file. Raises a `ValueError` if it has more than `limit` bytes."""
     read = getattr(file, "read", None)
     data = bytearray()
     for part in iter(partial(read, _PIECE), b"") if read else file:
@@ -354,10 +359,12 @@ def _whole(file: Lines, limit: int) -> bytes:
 
 
 def _checked_line(line: bytes) -> bytes:
+    """Return a line of a table. Raises a `ValueError` if it is too long."""
     if len(line) > MAX_LINE:
         raise ValueError(f"has a line {_too_long(MAX_LINE)}; close its quotation marks")
     return line
 
 
 def _too_long(limit: int) -> str:
+    """Return the end of an error message about more than `limit` bytes."""
     return f"of more than {limit:,} bytes, which is not read; divide it into stories or lines"

@@ -39,14 +39,14 @@ _BLANK_LINES = re.compile(r"\r?\n(?:[^\S\n]*\n)+")
 # part of a longer sentence, so only another quotation ends it.
 _IDEOGRAPHIC_END = re.compile(r"[。！？]+(?:(?![。！？”’」』）…，、])(?=\S)|[”」』]+(?=[“「『]))")
 _RECURS = 3  # names in small letters, titles, or lines in capitals that are no chance
-_NEAR = 40  # paragraphs
+_NEAR = 40  # paragraphs in which names in small letters recur
 _TOKENIZER = Tokenizer(replace_not_contraction=False)
 
 
 def split_sentences(text: str, language: str | None = None) -> list[str]:
-    """The default splitter: `syntok`, with rules for the direct speech of stories. With the code of
-    a language, such as `"de"`, `sentencex` is in the place of syntok; if it does not know the code,
-    it splits as in English.
+    """Split a text into sentences. This default splitter is `syntok` with rules for the direct
+    speech of stories. With the code of a `language`, such as `"de"`, `sentencex` takes the place of
+    syntok; a code that it does not know is split as English.
 
     - A sentence is never split after a semicolon, nor after a title, as in `Lt. Brook`.
     - Speech and the clause that says who spoke are one sentence: `"Stop!" I cried.`, `"Who's
@@ -60,8 +60,7 @@ def split_sentences(text: str, language: str | None = None) -> list[str]:
     - A text without capital letters is split at its full stops.
     - Chinese and Japanese sentences end at 。！？ without a space.
 
-    It needs no model and no network and takes linear time. docs/scoring.md compares it with
-    alternatives.
+    It needs no model or network, and takes linear time. docs/scoring.md compares it with others.
     """
     marked = in_english_marks(text)
     edges = [0, *(edge for blank in _BLANK_LINES.finditer(text) for edge in blank.span())]
@@ -81,8 +80,9 @@ def split_sentences(text: str, language: str | None = None) -> list[str]:
 
 
 def with_cues(text: str, paragraphs: Iterable[Sequence[Span]]) -> list[Span]:
-    """The spans of the sentences of some paragraphs, where the name of a character that begins a
-    paragraph is one with the speech after it, also in the next paragraph."""
+    """Return the spans of all sentences of a text. `paragraphs` has the spans of the sentences of
+    each paragraph; the name of a character that begins a paragraph is joined with the speech after
+    it, also if the speech is the next paragraph."""
     paragraphs = [sentences for sentences in paragraphs if sentences]
     firsts = [text[slice(*sentences[0])].strip() for sentences in paragraphs]
     cues = _cues(firsts, [len(sentences) == 1 for sentences in paragraphs])
@@ -98,9 +98,10 @@ def with_cues(text: str, paragraphs: Iterable[Sequence[Span]]) -> list[Span]:
 
 
 def _cues(firsts: Sequence[str], alone: Sequence[bool]) -> set[int]:
-    """The paragraphs whose first sentence, perhaps the only one, is the name of a character: in
-    capitals if it comes again, such as `RUNA`, or has a direction, `OTTO (softly)`; `Witch.` if it
-    comes again and other such names are near."""
+    """Return the indices of the paragraphs whose first sentence is the name of a character: in
+    capitals if it recurs, such as `RUNA`, or has a direction, `OTTO (softly)`; in other letters,
+    `Witch.`, if it recurs and such names are near. `firsts` has the first sentence of each
+    paragraph, `alone` whether it is the only one."""
     matches = ((at, NAME.fullmatch(first[:MAX_CUE])) for at, first in enumerate(firsts))
     forms = {at: form for at, form in matches if form}
     # A name alone may be a sentence, or the end of a letter; a cast speaks again and again.
@@ -125,7 +126,8 @@ def _cues(firsts: Sequence[str], alone: Sequence[bool]) -> set[int]:
 
 
 def _starts(marked: str, paragraph: str, language: str | None) -> set[int]:
-    """Where sentences of a paragraph may start, for `_sentences`."""
+    """Return the offsets in a paragraph at which sentences may start. `marked` is the paragraph
+    with the marks of `in_english_marks`, `language` as for `split_sentences`."""
     if language is None:
         starts = {tokens[0].offset for tokens in segment(_TOKENIZER.tokenize(marked)) if tokens}
         return starts | {end.end() for end in _SURE_END.finditer(marked)}
@@ -138,29 +140,28 @@ def _starts(marked: str, paragraph: str, language: str | None) -> set[int]:
     return {next(_CLOSED.finditer(marked, start)).end() for start in starts}
 
 
-def _sentences(paragraph: str, original: str, language: str | None) -> Iterator[Span]:
-    """The spans of the sentences of a paragraph, in which marks are as `in_english_marks` has
-    them."""
-    starts = _starts(paragraph, original, language)
+def _sentences(marked: str, paragraph: str, language: str | None) -> Iterator[Span]:
+    """Yield the spans of the sentences of a paragraph. The arguments are as for `_starts`."""
+    starts = _starts(marked, paragraph, language)
     begin = line = 0
-    for start in (*sorted(starts)[1:], len(paragraph)):
-        while start < len(paragraph) and paragraph[start - 1] == HIDDEN and start > begin:
+    for start in (*sorted(starts)[1:], len(marked)):
+        while start < len(marked) and marked[start - 1] == HIDDEN and start > begin:
             start -= 1
-        sentence = paragraph[begin:start].strip()
-        if start < len(paragraph) and sentence:
-            is_led = paragraph[line] in "—–―"  # by the dash of speech
-            is_first = not paragraph[line:begin].strip()
-            after = paragraph[start : start + REACH]
+        sentence = marked[begin:start].strip()
+        if start < len(marked) and sentence:
+            is_led = marked[line] in "—–―"  # by the dash of speech
+            is_first = not marked[line:begin].strip()
+            after = marked[start : start + REACH]
             if (is_first and is_cue(sentence)) or is_tag(sentence[-10:], after, is_led):
                 continue
         if start > begin:
             yield begin, start
-        line = paragraph.rfind("\n", begin, start) + 1 or line
+        line = marked.rfind("\n", begin, start) + 1 or line
         begin = start
 
 
 def _ideographic(sentence: str) -> Iterator[str]:
-    """A sentence of syntok, split where a Chinese or Japanese sentence ends."""
+    """Yield the parts of a sentence of syntok, split after each Chinese or Japanese sentence."""
     start = 0
     for end in _IDEOGRAPHIC_END.finditer(sentence):
         yield sentence[start : end.end()].strip()
@@ -173,15 +174,14 @@ REACH = 200
 
 
 def is_tag(speech: str, after: str, is_led: bool = False) -> bool:
-    """Whether `after`, the text after a possible end of a sentence, says who spoke the words in
-    `speech`, and so belongs to the same sentence: `"Stop!"` + `I cried.`, `"Who's there?"` + `Mr.
-    Bennet asked.`
+    """Return whether `after`, the text after a possible end of a sentence, says who spoke the words
+    in `speech`, and so belongs to the same sentence, as in `"Stop!"` + `I cried.`
 
-    A clause with a capital letter is a tag only if the speech ends in a quotation mark after `!`,
-    `?` or an ellipsis (without the quotation mark if a dash begins its line, `is_led`), and the
-    clause has a name or "I", a verb of speech, and nothing after it that makes it a statement of
-    its own; any verb that is none of `_ACTIONS` in `speech.py` is one of speech if nothing follows
-    it. So `"Stop!"` + `The dog ran.` and `"Stop!"` + `Tom called the dog.` are two sentences.
+    A clause with a small letter always belongs to the sentence. A clause with a capital letter does
+    if the speech ends in `!`, `?` or an ellipsis, with a quotation mark after it unless a dash
+    begins the line (`is_led`), and if the clause has a name or "I", a verb of speech, and nothing
+    after it that makes it a statement. With nothing after it, any verb counts that is not in
+    `_ACTIONS` of `speech.py`. So `"Stop!"` + `Tom called the dog.` are two sentences.
     """
     # A small letter continues the sentence; in Russian, Spanish or Polish after a dash: `— Кто
     # там?` + `— спросил он.`
@@ -199,18 +199,18 @@ def is_tag(speech: str, after: str, is_led: bool = False) -> bool:
 
 
 def is_cue(sentence: str) -> bool:
-    """Whether a sentence is only the name of a character in capitals, perhaps with a direction such
-    as (V.O.), whose speech follows."""
+    """Return whether a sentence is only the name of a character in capitals, perhaps with a
+    direction such as (V.O.), which announces speech."""
     return len(sentence) <= MAX_CUE and CUE.fullmatch(sentence) is not None
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text that are not blank, for verse and lists."""
+    """Return the lines of a text that are not blank, for verse and lists."""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def split_paragraphs(text: str) -> list[str]:
-    """The paragraphs of a text, which blank lines separate."""
+    """Return the paragraphs of a text, which is split at blank lines."""
     return [paragraph.strip() for paragraph in _BLANK_LINES.split(text) if paragraph.strip()]
 
 
@@ -223,8 +223,8 @@ SPLITTERS: dict[str, SplitFunction] = {
 
 
 def check_splitter(splitter: Any) -> SplitFunction:
-    """The function of a splitter, the default one for None. Raises a `TypeError` for anything else,
-    a `ValueError` for another name, and an `ImportError` for a language without `sentencex`."""
+    """Return the function of a splitter; the default one for None. Raises a `ValueError` for an
+    unknown name, a `TypeError` for other values, and an `ImportError` if `sentencex` is missing."""
     if callable(splitter):
         return splitter  # type: ignore[no-any-return]
     name = "sentences" if splitter is None else splitter
@@ -243,8 +243,8 @@ def check_splitter(splitter: Any) -> SplitFunction:
 
 
 def text_regions(text: str, splitter: Splitter | None) -> list[Span]:
-    """The spans of a text that are split into sentences, between which there are headings: the
-    complete text if the splitter is a function, or if the text is nothing but headings."""
+    """Return the spans of a text that are to be split into sentences: the text between headings, or
+    the complete text if the splitter is a function, or if the text has nothing but headings."""
     if callable(splitter):
         return [(0, len(text))]
     edges = [0, *(edge for heading in find_headings(text) for edge in heading), len(text)]
@@ -257,15 +257,14 @@ def text_regions(text: str, splitter: Splitter | None) -> list[Span]:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text has only white space, control and format characters."""
+    """Return whether a text has only white space, control and format characters."""
     return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
 
 
 # Marks, written as `syntok` expects them.
 
 HIDDEN = "\u200b"
-"""The character that replaces what belongs to the next word, such as an opening `*`; a space for
-syntok."""
+"""In place of marks that belong to the next word, such as an opening `*`; a space for syntok."""
 _QUOTES = {"“", "”", "‘", HIDDEN}
 _CLOSED = re.compile(r"(?:(?<=\S)[”’‘]+)?\s*")
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
@@ -328,10 +327,9 @@ _SURE_END = re.compile(
 
 
 def in_english_marks(text: str) -> str:
-    """The text, of the same length, with the marks after which `syntok` splits correctly: quotation
-    marks of other languages as “ and ”, the end of a sentence without spaces or emphasis in it,
-    other ends than a full stop as a question mark. A semicolon is a comma, and the point of a title
-    `·`."""
+    """Return the text, of the same length, with marks that `syntok` splits correctly: quotation
+    marks of other languages become “ and ”, spaces and emphasis in the end of a sentence come after
+    it, ends other than a full stop become `?`, semicolons commas, and the point of a title `·`."""
     chars, closing, is_open = list(text), "", {'"': False, "'": False}
     for match in _MARKS.finditer(text):
         mark, at = match.group(), match.start()
@@ -365,14 +363,15 @@ def in_english_marks(text: str) -> str:
 
 
 def _plain_end(match: re.Match[str]) -> str:
+    """Return the end of a sentence, a match of `_END`, as `in_english_marks` has it."""
     mark = "".join(match["mark"].split())
     quote = re.search("[\"'”’]", match["closing"])
     return ((mark if mark == "." else "?") + (quote[0] if quote else "")).ljust(len(match[0]))
 
 
-# Headings. One that is taken for a sentence costs a score; a sentence that is taken for a heading
-# is lost. So every rule asks for a line of its own that has one of a few forms, and a line of which
-# none is certain stays a sentence.
+# Headings. A heading that is taken for a sentence gets a score; a sentence that is taken for a
+# heading is lost, which is worse. So every rule asks for a line of its own in one of a few forms;
+# in doubt, a line is a sentence.
 
 MAX_LENGTH = 100
 """Characters of the longest heading."""
@@ -438,8 +437,8 @@ _CLOSED_LINE = re.compile(r"[.!?…:;—–\"'’”»“«)\]*_=~-]\s*$")
 
 
 class _Line(NamedTuple):
-    """A line without the white space around it, its span, and whether the lines before and after it
-    are blank."""
+    """A line without the white space around it, its offset (`start`), and whether the line before
+    it (`opens`) and the line after it (`closes`) are blank."""
 
     text: str
     start: int
@@ -448,18 +447,20 @@ class _Line(NamedTuple):
 
 
 def find_headings(text: str) -> list[Span]:
-    """The character spans of the headings in a text, in order.
+    """Return the character spans of the headings in a text, in order.
 
     - `Chapter 1`, `CHAPTER IV. The Storm`, `Part Two: Home`, `Act I`, and the same in some other
-      languages; `Prologue`, `Epilogue` and the like. The line before ends a sentence or is blank,
-      and the next does not continue this one. A title ends without a full stop. One in the
-      next paragraph is a heading too, if all its main words have capitals, or most numbers have
-      such a title; it may end in a full stop if the number does: `CHAPTER I.`, `The Old Mint.`
+      languages; `Prologue`, `Epilogue` and the like. The line before must be blank or end a
+      sentence, and the next line must not continue this one. A title after the number has no full
+      stop. If a number has no title, the next paragraph is its title, and a heading too, if all
+      main words have capitals, or most numbers have such a title. It may end in a full stop if the
+      number does: `CHAPTER I.`, `The Old Mint.`
     - `INT. HOUSE - DAY`, the slug lines of screenplays, in capital letters.
     - `THE BARN`, paragraphs of one line in capitals, if several have prose after them.
     - `# Title` of Markdown.
     - `I`, `II`, `III` or `1.`, `2.`, `3.`, in paragraphs of their own, if they count from 1 without
-      a gap; with a title, such as `4. The Black Gull`, from any number, or at the beginning.
+      a gap. With titles, such as `4. The Black Gull`, they may begin with any number, and one that
+      begins the text may be the only one.
     """
     lines = list(_lines(text))
     headings = _headings(lines, _counted(lines))
@@ -471,8 +472,8 @@ def find_headings(text: str) -> list[Span]:
 def _headings(
     lines: Sequence[_Line], certain: Sequence[_Line], are_titled: bool = False
 ) -> list[_Line]:
-    """The headings among the lines of a text, of which some are certain. If most numbers have a
-    title (`are_titled`), so have the others."""
+    """Return the headings among the lines of a text: the `certain` ones, and others by their form.
+    If `are_titled`, every number has a title; a second reading sets this if most have one."""
     starts = {line.start for line in certain}
     headings: list[_Line] = []
     numbers = titles = 0
@@ -498,8 +499,8 @@ def _headings(
 
 
 def heading_level(heading: str) -> int:
-    """How deep a heading of `find_headings` is: 1 for a part or an act, 2 for a chapter or a scene,
-    3 for a title in the line after such a number; of Markdown the number of its `#`."""
+    """Return how deep a heading of `find_headings` is: 1 for a part or an act, 2 for a chapter or a
+    scene, 3 for a title in the line after such a number. In Markdown it is the number of `#`."""
     if heading.startswith("#"):
         return len(heading) - len(heading.lstrip("#"))
     if not _is_heading(heading) and not _COUNTED.fullmatch(heading):
@@ -508,7 +509,7 @@ def heading_level(heading: str) -> int:
 
 
 def _lines(text: str) -> Iterator[_Line]:
-    """The lines of a text that are not blank."""
+    """Yield the lines of a text that are not blank."""
     lines, position = [], 0
     for line in re.split(r"(?<=\n)", text):
         lines.append((line.strip(), position + len(line) - len(line.lstrip())))
@@ -520,11 +521,12 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _plain(line: str) -> str:
-    """A line without brackets, marks of bold and italic, and further spaces."""
+    """Return a line without brackets or marks of emphasis around it, and with single spaces."""
     return " ".join(line.strip("*_[] ").split())
 
 
 def _is_heading(line: str) -> bool:
+    """Return whether a line has the form of a heading, such as `Chapter 1` or `Prologue`."""
     line = _plain(line)
     if _NAMED.fullmatch(line):
         return True
@@ -545,15 +547,13 @@ def _is_heading(line: str) -> bool:
 
 
 def _lacks_title(line: str) -> bool:
-    """Whether a heading is only a number, so that its title may come in the next line or
-    paragraph."""
+    """Return whether a heading is only a number, so that its title may be in the next line."""
     form = _NUMBERED.fullmatch(_plain(line)) or _COUNTED.fullmatch(line)
     return form is not None and form["title"] is None
 
 
 def _is_title(line: str) -> bool:
-    """Whether a line is a title: few words, of which the main ones have capitals, and no mark at
-    the end."""
+    """Return whether a line is a title: few words, main words with capitals, no mark at the end."""
     words = line.strip("*_ ").split()
     main = [*words[:1], *([word for word in words if len(word) > 3] or words)]
     starts = [word.lstrip("\"'“‘«([")[:1] for word in main]
@@ -565,8 +565,8 @@ def _is_title(line: str) -> bool:
 
 
 def _in_capitals(lines: Sequence[_Line]) -> list[_Line]:
-    """Paragraphs of one line in capitals, if several have prose after them, and none comes again,
-    as the names in a play do."""
+    """Return the paragraphs of one line in capitals if they are headings: several of them have
+    prose after them, and none recurs, as the names in a play do. Otherwise return none."""
     counts = Counter(line.text for line in lines if line.text.isupper())
     places: list[list[_Line]] = []
     run, prose = list[_Line](), 0  # lines in capitals, and characters after them
@@ -584,12 +584,14 @@ def _in_capitals(lines: Sequence[_Line]) -> list[_Line]:
 
 
 def _counted(lines: Sequence[_Line]) -> list[_Line]:
-    """Paragraphs that are only numbers and count from 1, or numbers with titles that count from any
-    number or begin the text. Numbers that follow each other are a list."""
+    """Return the paragraphs that are headings with numbers: numbers alone that count from 1, and
+    numbers with titles that count from any number (one is enough if it begins the text). Numbers in
+    paragraphs next to each other are a list, and not headings."""
     runs: dict[tuple[bool, bool], list[tuple[int, int]]] = {}
     headings: list[_Line] = []
 
     def end(key: tuple[bool, bool]) -> None:
+        """End the run of one kind of numbers; add its lines to the headings unless it is a list."""
         run = runs.pop(key, [])
         is_list = len(run) > 1 and run[-1][0] - run[0][0] == len(run) - 1
         if not is_list and (len(run) > 1 or (key[1] and run and run[0][0] == 0)):
@@ -612,7 +614,7 @@ def _counted(lines: Sequence[_Line]) -> list[_Line]:
 
 
 def _value(number: str) -> int:
-    """The value of a number in digits or Roman numerals."""
+    """Return the value of a number in digits or Roman numerals."""
     if number.isdecimal():
         return int(number)
     digits = [_DIGITS[digit] for digit in number]

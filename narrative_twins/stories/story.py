@@ -28,14 +28,12 @@ Windows: TypeAlias = int | Literal["auto"] | Sequence[int] | Sequence[Sequence[i
 """Windows of a story, see `Story.parse`."""
 
 AUTO_WINDOW = 7
-"""Target size of the windows of `windows="auto"`, in sentences: five windows for a synopsis of 35
-sentences."""
+"""About how many sentences a window has with `windows="auto"`: five windows for 35 sentences."""
 AUTO_SINGLE = 10
 """`windows="auto"` makes a single window of up to this many sentences."""
 
 MAX_STORY = 8_000_000
-"""Characters of a story; four times a long novel. A book may have more, as its chapters are scored
-by themselves."""
+"""Characters of a story; four times a long novel. Books may have more: each chapter is a story."""
 
 _COLUMN = "of a batch of rows pass a single column, such as batch['text'] or batch['story']"
 CONTENTS = {"sentences", "story", "text"}
@@ -50,10 +48,9 @@ _REPR.maxlevel = 3
 
 
 class StoryError(ValueError):
-    """A story that can't be read or scored: `problem` is what is wrong, where in the story, and how
-    to fix it; `index` is the index of the story in the input, counted from 0, if known. The message
-    calls the first one "story 1".
-    """
+    """A story that can't be read or scored. `problem` says what is wrong, where in the story, and
+    how to fix it. `index` is the index of the story in the input, counted from 0, None if it is
+    unknown; the message counts from 1."""
 
     def __init__(self, problem: str, index: int | None = None) -> None:
         super().__init__(problem, index)
@@ -70,10 +67,10 @@ class Story:
 
     Attributes:
         sentences: the sentences in order, each exactly as in `text`.
-        text: the original text; sentences given as a list are joined by one space.
+        text: the original text; for a list of sentences, these joined by one space.
         spans: the half-open character span of each sentence: `text[start:end] == sentence`.
         windows: half-open ranges of sentence indices that partition the story, in order.
-        id: the id given with the story, if any.
+        id: the id given with the story; None without one.
     """
 
     sentences: tuple[str, ...]
@@ -95,15 +92,14 @@ class Story:
             source: raw text; a list of sentences; a list of lists of sentences (windows); a mapping
                 with `"text"`, `"sentences"` (or `"story"`, as in the package's data sets) or both
                 (the sentences are then located in the text) and optionally `"windows"`, `"id"`; or
-                a `Story`, returned unchanged. A `StoryError` in the place of an unreadable story is
-                raised. A `Book`, or another object with `text` and `paragraphs` (spans), is a text
-                whose sentences end where its paragraphs do; what is between these, such as
-                headings, is no sentence.
+                a `Story`, returned unchanged. A `StoryError` in place of a story is raised. A
+                `Book`, or another object with `text` and `paragraphs` (spans), is a text whose
+                sentences end where its paragraphs do; it has no sentences between these.
             windows: for a source without its own windows: `"auto"` (one window for up to ten
                 sentences, otherwise windows of about seven), a number of even windows, the sizes of
                 the windows, or half-open `[lo, hi]` pairs of sentence indices.
-            splitter: how raw text is split: `"sentences"` (default), `"lines"` or `"paragraphs"`,
-                without headings (see `find_headings`), or a function from a text to its sentences.
+            splitter: how raw text is split: `"sentences"` (default), `"lines"`, `"paragraphs"` or
+                the code of a language, all without headings, or a function from text to sentences.
 
         Raises:
             StoryError: the source is not a story, has an empty sentence or is a text of more than
@@ -149,8 +145,8 @@ class Story:
 
 
 def plain_row(source: Any) -> Any:
-    """A row of a table as a mapping: a named tuple, or a row of pandas or of a database that has a
-    column of stories; a cell of pyarrow as its value. Anything else is returned as it is."""
+    """Return a row of a table as a mapping if it is a named tuple, or a row of pandas or a database
+    with a column of stories; a cell of pyarrow as its value; anything else unchanged."""
     if hasattr(source, "as_py"):
         return source.as_py()
     if hasattr(source, "_asdict"):
@@ -162,7 +158,7 @@ def plain_row(source: Any) -> Any:
 
 
 def check_stories(stories: Any) -> None:
-    """Raise a `TypeError` for input that is a single story or can't contain stories."""
+    """Raise a `TypeError` if `stories` is a single story, or can't contain stories."""
     if isinstance(stories, bytes):
         raise TypeError(f"expected a story or several stories, not bytes; {_DECODE}")
     if isinstance(plain_row(stories), (str, Mapping, Story)):
@@ -180,7 +176,7 @@ def check_stories(stories: Any) -> None:
 
 
 def check_length(characters: int) -> None:
-    """Raise StoryError for more than `MAX_STORY` characters."""
+    """Raise a `StoryError` if a story has more than `MAX_STORY` characters."""
     if characters > MAX_STORY:
         raise StoryError(
             f"the story has {characters:,} characters, more than the limit of {MAX_STORY:,}; divide"
@@ -189,9 +185,9 @@ def check_length(characters: int) -> None:
 
 
 def partition(count: int, windows: Windows) -> tuple[Span, ...]:
-    """Windows in any form that `Story.parse` accepts as half-open ranges of `count` sentences; a
-    `StoryError` if they have another form, or do not cover every sentence exactly once and in
-    order."""
+    """Return the windows of `count` sentences as half-open ranges, from any form of windows that
+    `Story.parse` accepts. Raises a `StoryError` if they have another form, or do not cover every
+    sentence exactly once and in order."""
     if isinstance(windows, str) and windows == "auto":
         return even_windows(count, 1 if count <= AUTO_SINGLE else round(count / AUTO_WINDOW))
     number = _as_int(windows)
@@ -214,14 +210,13 @@ def partition(count: int, windows: Windows) -> tuple[Span, ...]:
 
 
 def even_windows(sentences: int, count: int) -> tuple[Span, ...]:
-    """Split `sentences` sentences into `count` windows, as half-open ranges whose sizes differ by
-    at most one."""
+    """Return half-open ranges that divide `sentences` sentences into `count` even windows."""
     return tuple(pairwise(w * sentences // count for w in range(count + 1)))
 
 
 def parse_windows(text: str) -> Windows:
-    """Parse windows typed by a user: `auto`, a count, or sizes such as `7,7,6`; otherwise raise a
-    `ValueError`."""
+    """Parse windows typed by a user: `auto`, a count, or sizes such as `7,7,6`. Raises a
+    `ValueError` for other text."""
     if text == "auto":
         return "auto"
     try:
@@ -236,8 +231,8 @@ def parse_windows(text: str) -> Windows:
 def sentence_spans(
     text: str, splitter: Splitter | None, regions: Sequence[Span] | None = None
 ) -> list[Span]:
-    """The spans of the sentences of a text, each in one of the regions: default those that
-    `text_regions` finds. Raises a `StoryError` if there is none, or if the splitter loses text."""
+    """Return the spans of the sentences of a text, each within one of the `regions`, by default the
+    `text_regions`. Raises a `StoryError` if there is no sentence, or if the splitter loses text."""
     check_unicode(text, "the text")
     split = check_splitter(splitter)
     regions = text_regions(text, splitter) if regions is None else regions
@@ -249,7 +244,7 @@ def sentence_spans(
 
 
 def shown_value(value: Any) -> str:
-    """The first characters of any value, nested and long ones too, for a message."""
+    """Return any value, also a nested one, as text of at most 100 characters for a message."""
     try:
         text = _REPR.repr(value)
     except ValueError:  # an integer of thousands of digits
@@ -258,8 +253,7 @@ def shown_value(value: Any) -> str:
 
 
 def check_unicode(text: str, where: str) -> None:
-    """Raise a `StoryError`, in which the text is called `where`, for a lone surrogate, which UTF-8
-    can't encode."""
+    """Raise a `StoryError`, which calls the text `where`, if it has a lone surrogate."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -271,7 +265,7 @@ def check_unicode(text: str, where: str) -> None:
 
 
 def _content(row: Mapping[str, Any]) -> Any:
-    """The sentences of a mapping, or its text if it has none."""
+    """Return the sentences of a mapping, or else its text. Raises a `StoryError` without either."""
     text = row.get("text")
     # Rows of `datasets` in a batch would be mistaken for windows.
     if type(row).__name__ == "LazyBatch" or not (text is None or _is_text(text)):
@@ -292,22 +286,23 @@ def _content(row: Mapping[str, Any]) -> Any:
 
 
 def _is_text(value: Any) -> bool:
+    """Return whether a value is a text, or has a text with paragraphs, as a `Book` does."""
     return isinstance(value, str) or (hasattr(value, "paragraphs") and hasattr(value, "text"))
 
 
-def whole(value: Any) -> Any:
-    """A float as pandas makes it of an id: a whole number, None for NaN; other values as they
-    are."""
+def whole_number(value: Any) -> Any:
+    """Return a float that is a whole number as int, NaN as None, and other values unchanged."""
     if isinstance(value, int) or not hasattr(value, "is_integer"):
         return value
     return int(value) if value.is_integer() else None if value != value else value
 
 
 def _check_id(value: Any) -> str | int | None:
+    """Return an id as a text or a whole number, None for no id; otherwise raise a `StoryError`."""
     if isinstance(value, str):
         check_unicode(value, "the id")
         return value
-    value = whole(value)
+    value = whole_number(value)
     number = _as_int(value)
     if value is not None and number is None:
         raise StoryError(
@@ -317,7 +312,8 @@ def _check_id(value: Any) -> str | int | None:
 
 
 def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
-    """The sentences of a list, and the window sizes if it is a list of lists."""
+    """Return the sentences of a list, and the sizes of its windows, None unless it is a list of
+    lists. Raises a `StoryError` if it is no list, or if a sentence is empty or not text."""
     if not _is_list(source):
         hint = f"; {_DECODE}" if isinstance(source, bytes) else ""
         kind = type(source).__name__
@@ -339,6 +335,7 @@ def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
 
 
 def _split_region(text: str, span: Span, split: SplitFunction) -> list[Span]:
+    """Split the region `span` of a text; return the spans of its sentences in the text."""
     start, region = span[0], text[slice(*span)]
     # Pieces of only white space and control characters are not sentences and are in no span.
     pieces = (str(piece).strip() for piece in split(region))
@@ -353,8 +350,8 @@ def _split_region(text: str, span: Span, split: SplitFunction) -> list[Span]:
 
 
 def _locate(sentences: Sequence[str], text: str) -> list[Span]:
-    """The character span of each sentence in the text, searched for after the end of the previous
-    one."""
+    """Return the character span of each sentence in the text, searched for after the end of the
+    previous one. Raises a `StoryError` if a sentence is not there."""
     spans: list[Span] = []
     end = 0
     for i, sentence in enumerate(sentences):
@@ -369,12 +366,12 @@ def _locate(sentences: Sequence[str], text: str) -> list[Span]:
 
 
 def is_table(value: Any) -> bool:
-    """Whether `value` is a table of pandas, polars or pyarrow."""
+    """Return whether `value` is a table of pandas, polars or pyarrow."""
     return hasattr(value, "columns") and (hasattr(value, "to_dict") or hasattr(value, "to_pylist"))
 
 
 def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
-    """Whether `value` is an ordered collection (list, tuple, array, column), but not text."""
+    """Return whether `value` is an ordered collection (list, tuple, array, column), not text."""
     if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__getitem__"):
         return False
     # Also false for arrays without dimensions, which have no length.
@@ -382,8 +379,7 @@ def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
 
 
 def _as_int(value: Any) -> int | None:
-    """`value` as an integer (numpy integers included); None for anything else, including
-    booleans."""
+    """Return an int, or an integer of numpy, as int; None for anything else, also for a boolean."""
     if isinstance(value, bool):
         return None
     try:
@@ -393,6 +389,6 @@ def _as_int(value: Any) -> int | None:
 
 
 def _as_ints(values: Any) -> tuple[int, ...]:
-    """The integers of a list, -1 for anything else in it; none if it is no list."""
+    """Return the integers of a list, with -1 for any other item; empty if it is no list."""
     numbers = map(_as_int, values) if _is_list(values) else ()
     return tuple(-1 if number is None else number for number in numbers)
