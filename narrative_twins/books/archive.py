@@ -1,5 +1,4 @@
-"""Bounded reading of ZIP archives from strangers, such as EPUB and Word files: nothing is unpacked
-to disk."""
+"""Bounded reading of ZIP archives that can't be trusted. Nothing is unpacked to disk."""
 
 from __future__ import annotations
 
@@ -14,22 +13,22 @@ from narrative_twins.books.markup import parse_xml
 from narrative_twins.writing import for_terminal
 
 MAX_MEMBERS = 10_000
-"""Files in an archive."""
+"""Files in an archive, at most."""
 MAX_UNPACKED = 64_000_000
 """Bytes of the files of an archive that are read, counted while they are unpacked."""
 _ENTRY = b"PK\1\2"  # the beginning of an entry in the list of files
 
 
 class Archive:
-    """The files in a ZIP archive. Raises a `ValueError` that says what is wrong with it, here and
-    when it is read.
+    """The files in a ZIP archive. The constructor and the methods raise a `ValueError` that says
+    what is wrong with the archive.
 
     Args:
-        data: the archive.
+        data: the content of the archive.
 
     Attributes:
         names: the names of all files.
-        problems: what could not be read by `try_to`.
+        problems: the error messages of parts that `try_to` could not read.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -52,12 +51,13 @@ class Archive:
         return self._names.get(name) == name
 
     def name(self, name: str) -> str:
-        """The name of a file as the archive has it: perhaps in other cases, or with backslashes."""
+        """Return the name of a file as the archive has it, perhaps in other cases or with
+        backslashes; `name` itself if there is no such file."""
         return self._names.get(name) or self._names.get(name.casefold(), name)
 
     def try_to(self, read: Callable[..., Any], *args: Any) -> Any:
-        """What a function reads of a part that the book can do without; None, and a problem more,
-        if it can't."""
+        """Return `read(*args)`, for a part that the book can do without. If it raises a
+        `ValueError`, add the message to `problems` and return None."""
         try:
             return read(*args)
         except ValueError as error:
@@ -67,14 +67,14 @@ class Archive:
             return None
 
     def optional(self, name: str) -> Any:
-        """The root element of a file that the book can do without, without children if there is
-        none."""
+        """Return the root element of an XML file that the book can do without. If it is missing or
+        can't be read, the element has no children."""
         tree = self.try_to(self.parsed, name) if name in self else None
         return parse_xml(b"<none/>") if tree is None else tree
 
     def parsed(self, name: str, parse: Callable[..., Any] = parse_xml, *args: Any) -> Any:
-        """What a function makes of a file in the archive: by default the root element of XML. The
-        errors name the file."""
+        """Return `parse(content, *args)` for the content of a file in the archive; by default the
+        root element of XML. Raises a `ValueError` that names the file."""
         if (name := self.name(name)) not in self:
             raise ValueError(f"has no file {shown_name(name)} inside; get it again")
         try:
@@ -83,6 +83,7 @@ class Archive:
             raise ValueError(f"can't be read: its file {shown_name(name)} {error}") from None
 
     def _unpacked(self, name: str) -> bytes:
+        """Return the content of a file. Raises a `ValueError` if it is damaged or too large."""
         # Other methods can't be unpacked bit by bit.
         if self._zip.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError("is not compressed by deflate; pack it again")
@@ -99,10 +100,9 @@ class Archive:
 
 
 def inner_path(base: str, reference: str) -> tuple[str, str]:
-    """The name in an archive, and the fragment, of a reference in the file `base` of the archive;
-    an absolute path begins at its top. Raises a `ValueError` for one that leads out of it: an
-    address, or a path above the top.
-    """
+    """Resolve a reference, such as a link, in the file `base` of an archive. Return the name of the
+    file in the archive and the fragment, empty without one. An absolute path begins at the top.
+    Raises a `ValueError` for an address, or for a path that leads above the top."""
     try:
         parts = urlsplit(reference.strip().replace("\\", "/"))
     except ValueError:
@@ -119,6 +119,6 @@ def inner_path(base: str, reference: str) -> tuple[str, str]:
 
 
 def shown_name(name: str | None) -> str:
-    """A name from an archive for messages: short, on one line, and without control characters."""
+    """Return a name from an archive for messages: at most 80 printable characters on one line."""
     shown = " ".join(for_terminal(name).split())
     return shown if len(shown) <= 80 else f"{shown[:77]}..."

@@ -1,4 +1,4 @@
-"""Blocks, of which documents of every format consist, and the rules by which blocks are a book: its
+"""Blocks, of which documents of every format consist, and the rules that make a book of blocks: its
 title, chapters, paragraphs and marked breaks between scenes, and what is left out."""
 
 from __future__ import annotations
@@ -14,20 +14,18 @@ from narrative_twins.stories.sentences import UNKNOWN, Span, find_headings, head
 from narrative_twins.stories.speech import NAME
 
 CONTENTS = "contents"
-"""The reason for which entries of a table of contents are left out. A heading before them does not
-belong to what follows."""
+"""Why a table of contents is left out. A heading before it does not belong to what follows."""
 HEADING, LICENCE, NOTE, PICTURE = "headings", "licence", "notes", "pictures"
-"""Other reasons."""
+"""Other reasons why blocks are left out."""
 MUCH = 0.05
-"""The share of the letters of a book of which more is left out only with a warning; headings and
-the licence are not counted."""
+"""Share of the letters (without headings and licence) that may be left out without a warning."""
 LONGEST_HEADING = 300
-"""Characters. Longer ones are paragraphs that somebody has set as headings."""
+"""Characters of a heading. Longer ones are paragraphs that somebody has set as headings."""
 _LONGEST_VERSE = 80  # characters of a line
 _SHORT = 60  # wrapped text has longer lines than this
 _APART = 100  # the level of a heading that does not belong to the next one
 LONGEST_LICENCE = 40_000
-"""Characters; it has about half as many."""
+"""Characters of the licence of Project Gutenberg, at most; it has about half as many."""
 _FRONT = 10  # blocks in which Project Gutenberg names who made the file
 _LONGEST_NOTE = 2_000  # characters of a note of which only the mark is known
 _ENTRIES = 3  # lines of a table of contents that has no title, at least
@@ -77,13 +75,12 @@ class Block(NamedTuple):
 
     Attributes:
         kind: a heading; a paragraph; a marked break; an empty paragraph (blank); a label, which is
-            the heading that a table of contents has for this place; or what is left out.
-        lines: the lines of its text, without white space around them.
-        level: of a heading or label, how deep it is: 1 for the highest.
-        reason: why it is left out.
-        spans: the characters of its lines in the text that the blocks of a book make; empty if it
-            is not in that.
-        place: of what is left out, where it was, such as the heading before it.
+            the heading that a table of contents has for this place; or a part that is left out.
+        lines: the lines of the text, without white space around them.
+        level: the depth of a heading or label; 1 is the highest.
+        reason: why the block is left out; for a paragraph of links, why it may be; otherwise empty.
+        spans: the span of each line in the text of the book; empty if the block is not in it.
+        place: where a left-out block was, such as after which heading.
     """
 
     kind: Literal["heading", "paragraph", "break", "blank", "label", "left out"]
@@ -95,17 +92,17 @@ class Block(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Its text on one line."""
+        """The text of the block on one line."""
         return " ".join(" ".join(self.lines).split())
 
     @property
     def letters(self) -> str:
-        """Its letters and digits, by which two copies of a heading are compared."""
+        """The letters and digits, by which two copies of a heading are compared."""
         return letters_of("".join(self.lines)).casefold()
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Its words, by which a heading is compared with an entry of a table of contents."""
+        """The words, by which a heading is compared with an entry of a table of contents."""
         return tuple(re.findall(r"\w+", self.text.casefold()))
 
 
@@ -113,12 +110,10 @@ class Chapter(NamedTuple):
     """A chapter of a book.
 
     Attributes:
-        heading: the character span of the heading, which is not a sentence of the story; None
-            without one, as for what comes before the first heading.
-        paragraphs: the character span of each paragraph, in order; a line of verse is a paragraph
-            of its own.
-        breaks: the indices of the paragraphs that a marked break precedes, such as a line of
-            asterisks.
+        heading: the character span of the heading, which is not a sentence of the story; None if
+            there is none, such as before the first heading of the book.
+        paragraphs: the character span of each paragraph, in order; each line of verse is one.
+        breaks: the indices of the paragraphs after a marked break, such as a line of asterisks.
     """
 
     heading: Span | None
@@ -131,13 +126,12 @@ class Book:
     """A book, made by `read_book`.
 
     Attributes:
-        text: the text of the blocks, in which line breaks are kept. All spans refer to its
-            characters.
+        text: the text of the blocks, with line breaks. All spans are spans of its characters.
         chapters: the chapters in order, each with at least one paragraph.
-        title: the title, if the file has one.
-        left_out: what is not in the paragraphs of chapters, in order, headings included, each with
-            the reason and the place. All letters of the file are in these or in the paragraphs.
-        problems: parts of the file that could not be read, one sentence each.
+        title: the title; None if the file has none.
+        left_out: the parts that are not in paragraphs of chapters, in order, headings included,
+            each with the reason and the place. Each letter of the file is in them or in paragraphs.
+        problems: one sentence for each part of the file that could not be read.
     """
 
     text: str = field(repr=False)
@@ -152,14 +146,14 @@ class Book:
         return [span for chapter in self.chapters for span in chapter.paragraphs]
 
     def heading(self, chapter: int) -> str | None:
-        """The heading of a chapter on one line, if it has one."""
+        """Return the heading of the chapter with this index on one line; None if it has none."""
         span = self.chapters[chapter].heading
         return None if span is None else " ".join(self.text[slice(*span)].split())
 
     @property
     def notes(self) -> list[str]:
-        """How much was left out for which reason, what could not be read, and a warning if the
-        former is much, one sentence each."""
+        """Sentences about the reading of the file: how much is left out, for which reasons; a
+        warning if that is more than `MUCH`; and the parts that could not be read."""
         counts, letters = Counter[str](), 0
         for block in self.left_out:
             if block.reason != HEADING:
@@ -183,25 +177,23 @@ def book_of_blocks(
     width: int | None = None,
     problems: Sequence[str] = (),
 ) -> Book:
-    """The book that consists of some blocks, in order.
+    """Return the book that consists of some blocks, in order.
 
-    - A heading begins a chapter, also one that is typed as a paragraph, see `find_headings`. Of
-      several headings without a paragraph between them, the last is the heading of the chapter,
-      with the ones before it that are each of a higher level: a part and its first chapter, a
-      number and a title.
+    - A heading begins a chapter. It may be typed as a paragraph, see `find_headings`. Of several
+      headings without a paragraph between them, the last is the heading of the chapter, with the
+      headings before it that are each of a higher level: a part and its first chapter.
     - Left out are tables of contents, see `_without_contents`, pictures and notes in brackets, and
-      the licence of Project Gutenberg. If paragraphs follow the last entry of a table of contents,
-      they have no heading.
-    - A heading above all others at the beginning is the title.
-    - A title page is left out: the first paragraphs before the first heading, if none ends as a
+      the licence of Project Gutenberg. Paragraphs right after a table of contents have no heading.
+    - A first heading of a higher level than all others is the title.
+    - The paragraphs before the first heading are left out as a title page if none ends as a
       sentence does, and most of their long words have capitals.
-    - A letter alone before a small one is its initial.
-    - Empty paragraphs are breaks if few paragraphs have one before them.
+    - A paragraph of one capital letter is the initial of the next, if this begins in lower case.
+    - Empty paragraphs are breaks, unless many paragraphs have one before them.
     - The lines of verse are paragraphs of their own, see `is_verse`.
 
     Args:
         blocks: the blocks, without spans.
-        title: the title, if the file has one.
+        title: the title; None if the file has none.
         width: see `is_verse`.
         problems: see `Book`.
 
@@ -247,7 +239,7 @@ def book_of_blocks(
 
 
 def _left_out(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """The blocks that are no paragraphs of chapters, with reasons and places."""
+    """Return `Book.left_out`: the blocks that are no paragraphs of chapters, with their places."""
     place, result = "the beginning", list[Block]()
     for block in blocks:
         if block.letters and block.kind != "paragraph":
@@ -261,12 +253,12 @@ def _left_out(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 
 def letters_of(text: str) -> str:
-    """The letters and digits of a text."""
+    """Return the letters and digits of a text."""
     return "".join(filter(str.isalnum, text))
 
 
 def frame(text: str) -> Span:
-    """The span of a text without the header and the licence of Project Gutenberg."""
+    """Return the span of a text between the header and the licence of Project Gutenberg."""
     # The last line of the book may also be in its middle, for example in a list of books.
     ends = [
         end
@@ -285,7 +277,8 @@ def frame(text: str) -> Span:
 
 
 def has_chapters(blocks: Sequence[Block]) -> bool:
-    """Whether a document has chapters, whatever its part of the book is called."""
+    """Return whether the blocks of a document have chapters: a heading of `find_headings`, or
+    several headings before a sentence."""
     shown = [block for block in blocks if block.kind in _SHOWN and not block.reason]
     sections = [
         after
@@ -296,14 +289,14 @@ def has_chapters(blocks: Sequence[Block]) -> bool:
 
 
 def is_break(line: str) -> bool:
-    """Whether a line has only marks, such as asterisks."""
+    """Return whether a line is a marked break: it has only marks, such as asterisks."""
     return bool(_BREAK.fullmatch(line)) and not line.isspace()
 
 
 def is_verse(lines: Sequence[str], width: int | None = None) -> bool:
-    """Whether the lines of a paragraph are clearly verse: they are short, each begins with a
-    capital letter and, if lines were broken to fit into `width` characters, most of them end though
-    the next word would have fitted."""
+    """Return whether the lines of a paragraph are clearly verse: they are short, each begins with a
+    capital letter, and most of them end though the next word would have fitted into `width`, the
+    characters of a line of wrapped text (None if lines are not wrapped)."""
     if len(lines) < 2 or not all(line.lstrip(_OPENING)[:1].isupper() for line in lines):
         return False
     if max(map(len, lines)) > _LONGEST_VERSE:
@@ -316,20 +309,21 @@ def is_verse(lines: Sequence[str], width: int | None = None) -> bool:
 
 
 def wrap_width(lengths: Iterable[int]) -> int:
-    """The width to which the lines of a text seem to be wrapped, by their lengths: three quarters
-    of the lines of prose come near to it."""
+    """Return the width, in characters, to which lines of these lengths seem to be wrapped: their
+    third quartile, since three quarters of the lines of prose come near to the width."""
     # The longest line may be a title or an address that could not be broken.
     ordered = sorted(lengths)
     return max(_SHORT, ordered[len(ordered) * 3 // 4] if ordered else 0)
 
 
 def _span(*blocks: Block) -> Span:
+    """Return the character span from the first line of some blocks to the last."""
     return blocks[0].spans[0][0], blocks[-1].spans[-1][1]
 
 
 def _without_asides(blocks: Iterable[Block]) -> Iterator[Block]:
-    """The blocks without pictures and notes in brackets, which come before the rest of their
-    paragraph. Long headings are paragraphs."""
+    """Yield the blocks, with pictures and notes in brackets taken out of paragraphs, and left out
+    in blocks before these. Headings that are too long become paragraphs."""
     for block in blocks:
         if block.kind == "heading" and not (
             block.letters and sum(map(len, block.lines)) <= LONGEST_HEADING
@@ -350,7 +344,7 @@ def _without_asides(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def _with_initials(blocks: Iterable[Block]) -> list[Block]:
-    """The blocks with an initial, which is a paragraph, before the rest of its word."""
+    """Return the blocks, with each paragraph that is only an initial joined to its word."""
     result: list[Block] = []
     for block in blocks:
         if [each.kind for each in (*result[-1:], block)] == ["paragraph"] * 2 and block.lines:
@@ -363,8 +357,8 @@ def _with_initials(blocks: Iterable[Block]) -> list[Block]:
 
 
 def _with_headings(blocks: Sequence[Block]) -> Iterator[Block]:
-    """The blocks with headings in place of labels, where the document has none of its own. A label
-    may also show that the next paragraphs are a heading."""
+    """Yield the blocks, with labels turned into headings where the document has none, and dropped
+    elsewhere. Paragraphs with exactly the letters of a label become its heading."""
     labels: list[Block] = []
     is_headed = False  # by a heading just before that had no label
     stop = 0  # blocks before this one are in a heading
@@ -386,8 +380,8 @@ def _with_headings(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def _end_of_heading(blocks: Sequence[Block], at: int, label: str) -> int:
-    """The end of the paragraphs from `at` that have together the letters of a label; `at` if they
-    have others."""
+    """Return the index after the paragraphs from `at` on that have together exactly the letters in
+    `label`; `at` if there are no such paragraphs."""
     compared, stop = 0, at
     while stop < len(blocks) and blocks[stop].kind == "paragraph":
         letters = blocks[stop].letters
@@ -399,8 +393,9 @@ def _end_of_heading(blocks: Sequence[Block], at: int, label: str) -> int:
 
 
 def _placed(blocks: Iterable[Block]) -> tuple[str, list[Block], str | None]:
-    """The text that some blocks make, the blocks with the spans of their lines in it, and the title
-    in the header of Project Gutenberg; this and its licence are left out."""
+    """Return the text of a book, its blocks with the spans of their lines in this text, and the
+    title in the header of Project Gutenberg, None without one. The header and the licence are not
+    in the text, and are blocks that are left out."""
     blocks = [
         block._replace(lines=(block.text or "* * *",)) if block.kind in _ONE_LINE else block
         for block in blocks
@@ -428,13 +423,14 @@ def _placed(blocks: Iterable[Block]) -> tuple[str, list[Block], str | None]:
 
 
 def _divided(text: str, blocks: Sequence[Block]) -> Iterator[Block]:
-    """The blocks, of which paragraphs are divided where a line is a typed heading, a mark, or
-    `Contents`, and left out if they are notes."""
+    """Yield the blocks, with paragraphs divided at lines that are a heading, a marked break or
+    `Contents`, and left out if they are notes. Spans refer to `text`."""
     headings = {start for start, _ in find_headings(text)}
     marks = Counter(_MARK.findall(text))
     before: Block | None = None  # the heading before
 
     def kind_of(part: tuple[str, Span]) -> tuple[str, int]:
+        """Return the key by which lines are grouped: the kind, and the offset if it stays alone."""
         line, (start, _) = part
         if is_break(line):
             return "break", start
@@ -466,8 +462,8 @@ def _divided(text: str, blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def _aside(text: str, marks: Mapping[str, int], is_front: bool) -> str | None:
-    """Why a paragraph is left out, if it is a note, whose mark is also elsewhere, or of Project
-    Gutenberg."""
+    """Return why a paragraph is left out: it is a note, whose mark is also elsewhere (`marks`
+    counts them), or a credit in the front of a file of Project Gutenberg. Otherwise return None."""
     mark = _MARK.match(text)
     if mark and marks[mark[0]] > 1 and len(mark[0]) < len(text) <= _LONGEST_NOTE:
         return NOTE
@@ -475,12 +471,13 @@ def _aside(text: str, marks: Mapping[str, int], is_front: bool) -> str | None:
 
 
 def _part(kind: Any, *lines: tuple[str, Span]) -> Block:
+    """Return a block of some lines, each of which is given with its span."""
     texts, spans = zip(*lines, strict=True)
     return Block(kind, texts, spans=spans)
 
 
 def _with_breaks(blocks: Iterable[Block]) -> list[Block]:
-    """The blocks with breaks in place of blanks, or without these if they are not rare."""
+    """Return the blocks, with blanks as breaks if they are rare, otherwise without blanks."""
     shown = list(blocks)
     kinds = [block.kind for block in shown if block.kind != "left out"]
     usual = zip(kinds, kinds[1:], kinds[2:], strict=False)
@@ -495,9 +492,9 @@ def _with_breaks(blocks: Iterable[Block]) -> list[Block]:
 
 
 def _without_contents(blocks: Sequence[Block]) -> Iterator[Block]:
-    """The blocks with tables of contents left out: after a line `Contents` the lines that come
-    again as headings, or end in numbers of pages; after such a heading also all up to the next one,
-    if none ends as a sentence does; and elsewhere several lines in a row that come again."""
+    """Yield the blocks, with tables of contents left out: after a line `Contents` the lines that
+    recur as headings, or end in numbers of pages; after a heading `Contents` also all blocks up to
+    the next heading, if none is prose; and elsewhere several entries in a row."""
     is_entry, stop = _entries(blocks), 0
     for at, block in enumerate(blocks):
         if at >= stop and block.kind in _SHOWN:
@@ -507,8 +504,9 @@ def _without_contents(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def _entries(blocks: Sequence[Block]) -> Callable[[str, int], bool]:
-    """Whether a line is an entry of a table of contents at some block: a heading after that, or the
-    beginning or the end of one, or begins or ends with one."""
+    """Return a function of a line and the index of its block, which returns whether the line is an
+    entry of a table of contents: it is a heading of a later block, the beginning or the end of such
+    a heading, or begins or ends with one."""
     whole: dict[tuple[str, ...], int] = {}  # the words of headings, with the last place
     parts: dict[tuple[str, ...], int] = {}  # words at their beginnings and ends
     shown = [at for at, block in enumerate(blocks) if block.kind in _SHOWN]
@@ -521,6 +519,7 @@ def _entries(blocks: Sequence[Block]) -> Callable[[str, int], bool]:
             parts |= dict.fromkeys((side for form in forms for side in _sides(form)), at)
 
     def is_entry(line: str, at: int) -> bool:
+        """Return whether a line is an entry for a heading after the block `at`."""
         words = Block("paragraph", (line,)).words if len(line) <= LONGEST_HEADING else ()
         words = words[:-1] if len(words) > 2 and _PAGE.search(line) else words
         is_heading = max(whole.get(words, -1), parts.get(words, -1)) > at
@@ -531,13 +530,13 @@ def _entries(blocks: Sequence[Block]) -> Callable[[str, int], bool]:
 
 
 def _sides(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The beginnings and the ends of some words."""
+    """Return all beginnings and ends of a sequence of words that are shorter than it."""
     return (side for size in range(1, len(words)) for side in (words[:size], words[size:]))
 
 
 def _end_of_contents(blocks: Sequence[Block], at: int, is_entry: Callable[[str, int], bool]) -> int:
-    """The end of the table of contents that begins at a block, perhaps with a title; `at` if it is
-    none."""
+    """Return the index after the table of contents that begins at the block `at`, perhaps with a
+    title; return `at` if there is none. `is_entry` is the function of `_entries`."""
     is_titled = _CONTENTS.fullmatch(blocks[at].text) is not None
     first: tuple[str, ...] = ()
     stop = start = at + is_titled
@@ -570,8 +569,8 @@ def _end_of_contents(blocks: Sequence[Block], at: int, is_entry: Callable[[str, 
 
 
 def _without_title_page(blocks: Sequence[Block]) -> Sequence[Block]:
-    """The blocks with the first paragraphs left out if they are a title page, and not a prologue or
-    an epigraph: these have sentences, or say from whom they are."""
+    """Return the blocks, with the first paragraphs left out if they are a title page. A prologue or
+    an epigraph stays: it has sentences, or says from whom it is."""
     shown = [block for block in blocks if block.kind in _SHOWN and block.letters]
     paragraphs = takewhile(lambda block: block.kind == "paragraph", shown)
     front = list(takewhile(lambda block: not SENTENCE_END.search(block.text), paragraphs))
@@ -591,7 +590,8 @@ def _without_title_page(blocks: Sequence[Block]) -> Sequence[Block]:
 
 
 def _own_headings(run: Sequence[Block]) -> list[Block]:
-    """The headings among those before a chapter that are its own."""
+    """Return the headings of a chapter: the last ones of `run`, which has the headings before the
+    chapter, that are each of a higher level than the next."""
     # What is not deeper than the heading before it begins anew: a half title, then a chapter.
     first = len(run) - 1
     while first > 0 and run[first - 1].level < run[first].level:
@@ -600,7 +600,8 @@ def _own_headings(run: Sequence[Block]) -> list[Block]:
 
 
 def _title(run: Sequence[Block], headings: Sequence[Block], title: str | None) -> str | None:
-    """The title of the book, if the first of its first headings is that."""
+    """Return the title of the book if the first heading of `run` is that, else None. `run` has the
+    headings before the first chapter, `headings` all; `title` is the title that the file names."""
     if len(run) < 2:
         return None
     if title is not None:

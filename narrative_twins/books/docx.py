@@ -1,4 +1,4 @@
-"""Books in Word files (docx), which are read as HTML after their elements got names of HTML."""
+"""Books in Word files (docx), whose elements are renamed to elements of HTML, and read as HTML."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ _Style: TypeAlias = tuple[str, int | None]
 
 
 def docx_book(data: bytes) -> Book:
-    """The book in a Word file, see `read_book`; raises a `ValueError` that says what is wrong with
-    it."""
+    """Return the book in a Word file, see `read_book`. Raises `ValueError` for an invalid file."""
     archive = Archive(data)
     main = "word/document.xml"
     if "_rels/.rels" in archive:
@@ -57,7 +56,8 @@ def docx_book(data: bytes) -> Book:
 
 
 def _as_html(document: Any, styles: dict[str, _Style]) -> Any:
-    """A document whose elements have the names of the elements of HTML that are read alike."""
+    """Rename the elements of a document to the elements of HTML that are read alike, and return the
+    document. `styles` has the styles of paragraphs by id."""
     paragraphs = [
         (each, _style_of(each, styles))
         for each in elements(document, "p")
@@ -103,7 +103,7 @@ def _as_html(document: Any, styles: dict[str, _Style]) -> Any:
 
 
 def _style_of(paragraph: Any, styles: dict[str, _Style]) -> _Style:
-    """The style of a paragraph, with an outline level of its own if it has one."""
+    """Return the style of a paragraph, with the paragraph's own outline level if it has one."""
     properties = paragraph.iterfind("{*}pPr/*")
     values = {local_name(each.tag): attribute(each, "val") for each in properties}
     key = values.get("pstyle", "")
@@ -112,8 +112,8 @@ def _style_of(paragraph: Any, styles: dict[str, _Style]) -> _Style:
 
 
 def _styles(tree: Any) -> dict[str, _Style]:
-    """The styles by their ids, each with the outline level of the first style that it is based on
-    and has one."""
+    """Return the styles in a file `styles.xml` by their ids. A style without an outline level has
+    the level of the nearest style that it is based on and that has one."""
     styles = {
         attribute(style, "styleid"): {local_name(e.tag): attribute(e, "val") for e in style.iter()}
         for style in tree
@@ -121,6 +121,7 @@ def _styles(tree: Any) -> dict[str, _Style]:
     }
 
     def level_of(key: str, bases: int = _MOST_BASES) -> int | None:
+        """Return the outline level of a style or of the nearest style that it is based on."""
         style = styles.get(key, {})
         level = _level_by_name(style.get("name") or key)
         level = _LEVELS.get(style.get("outlinelvl", "")) if level is None else level
@@ -132,5 +133,6 @@ def _styles(tree: Any) -> dict[str, _Style]:
 
 
 def _level_by_name(name: str) -> int | None:
+    """Return the outline level, from 0, of a style named `heading 1` to `heading 9`; else None."""
     heading = _HEADING.fullmatch(name.lower())
     return int(heading[1]) - 1 if heading else None

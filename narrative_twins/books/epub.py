@@ -29,8 +29,7 @@ _Entry: TypeAlias = tuple[tuple[str, str], str, int]
 
 
 def epub_book(data: bytes) -> Book:
-    """The book in an EPUB file, see `read_book`; raises a `ValueError` that says what is wrong with
-    it."""
+    """Return the book in an EPUB file, see `read_book`. Raises `ValueError` for an invalid file."""
     archive = Archive(data)
     if _CONTAINER not in archive:
         problem = f"is not an EPUB: it has no {_CONTAINER}"
@@ -94,12 +93,14 @@ def epub_book(data: bytes) -> Book:
 def _navigation(
     archive: Archive, package: str, items: Mapping[str | None, Any], ncx_id: str | None
 ) -> tuple[list[_Entry], dict[str, str]]:
-    """The table of contents, from the navigation of EPUB 3 or else the NCX of EPUB 2; and the
-    documents that are not of the story by the landmarks of EPUB 3, with reasons."""
+    """Return the entries of the table of contents (from the navigation of EPUB 3, or else the NCX
+    of EPUB 2), and by the names of documents why they are not of the story (from the landmarks of
+    EPUB 3). `items` are the items of the file `package` by id, `ncx_id` is the id of the NCX."""
     entries: list[_Entry] = []
     left_out: dict[str, str] = {}
 
     def tree_of(items: Iterable[Any]) -> tuple[str, Any]:
+        """Return the name of the first file of some items and its root element, or None."""
         for item in items:
             if place := _place(package, item.get("href", "")):
                 return place[0], archive.try_to(archive.parsed, place[0])
@@ -120,8 +121,8 @@ def _navigation(
 
 
 def _left_out(base: str, tree: Any, tag: str) -> dict[str, str]:
-    """The documents that are not of the story, by the links of a guide or of landmarks, with
-    reasons."""
+    """Return, by the names of documents, why they are not of the story: the links in a guide or in
+    landmarks, elements `tag` in `tree` of the file `base`, say so."""
     names: dict[str, str] = {}
     for link in elements(tree, tag):
         kinds = (_GUIDE.get(kind, kind) for kind in attribute(link, "type").lower().split())
@@ -133,8 +134,8 @@ def _left_out(base: str, tree: Any, tag: str) -> dict[str, str]:
 
 
 def _entries(base: str, tree: Any) -> Iterator[_Entry]:
-    """The entries of a table of contents that lead somewhere: links in lists of EPUB 3, or points
-    of EPUB 2."""
+    """Yield the entries of the table of contents in `tree`, of the file `base`, that lead to a
+    file: links in lists of EPUB 3, or navigation points of EPUB 2."""
     for element in tree.iter():
         name, place, text = local_name(element.tag), None, ""
         if name == "a":
@@ -150,6 +151,7 @@ def _entries(base: str, tree: Any) -> Iterator[_Entry]:
 
 
 def _place(base: str, reference: str) -> tuple[str, str] | None:
+    """Return `inner_path` of a reference, or None if it leads out of the archive."""
     try:
         return inner_path(base, reference)
     except ValueError:

@@ -1,4 +1,4 @@
-"""XML and HTML from strangers, and the blocks of an HTML document, of which EPUB files consist.
+"""XML and HTML that can't be trusted, and the blocks of an HTML document, as in EPUB files.
 
 Markup is parsed by `lxml`, and nothing else is opened for it.
 """
@@ -26,19 +26,18 @@ from narrative_twins.books.blocks import (
 )
 
 MAX_ELEMENTS = 2_000_000
-"""Elements of a document. A long novel has some ten thousand in HTML, and some hundred thousand in
-Word."""
+"""Elements of a document. A long novel has some 10,000 in HTML, and some 100,000 in Word."""
 MAX_ATTRIBUTES = 1_000
 """Attributes of an element."""
 MAX_DEPTH = 256
-"""Elements in each other."""
+"""Elements that are within each other."""
 
 Labels = Mapping[str, Sequence[tuple[str, int]]]
 """The entries of a table of contents, text and level, by the id of the element they lead to; by the
 empty string those for the document."""
 
 NAVIGATION, PAGE_NUMBER = "navigation", "page numbers"
-"""Reasons for which parts of a document are left out, as those in `blocks`."""
+"""Reasons why parts of a document are left out, in addition to the reasons in `blocks`."""
 NOT_THE_STORY = {
     **dict.fromkeys("toc landmarks page-list loi lot lov loa".split(), NAVIGATION),
     **dict.fromkeys(
@@ -54,7 +53,7 @@ NOT_THE_STORY = {
         """.split()
     },
 }
-"""The reason to leave out an element by its `epub:type`, and with `doc-` before it its `role`."""
+"""The reason to leave out an element, by its `epub:type`, or by its `role` without `doc-`."""
 _SKIPPED_CLASSES = {
     **dict.fromkeys("pagenum pageno pagebreak page-number".split(), PAGE_NUMBER),
     **dict.fromkeys("footnote footnotes fnanchor".split(), NOTE),
@@ -119,16 +118,14 @@ _TITLE = re.compile(r"^title:[ \t]*(?P<mark>[\"']?)(?P<title>.*\S)(?P=mark)[ \t\
 
 
 def html_book(data: bytes) -> Book:
-    """The book in an HTML file, see `read_book`; raises a `ValueError` that says what is wrong with
-    it."""
+    """Return the book in an HTML file, see `read_book`. Raises `ValueError` for an invalid file."""
     tree = parse_html(data)
     title = next((title for name in elements(tree, "title") if (title := text_of(name))), None)
     return book_of_blocks(html_blocks(tree), title)
 
 
 def markdown_book(text: str) -> Book:
-    """The book in a Markdown text, see `read_book`; raises a `ValueError` if it has no
-    paragraphs."""
+    """Return the book in Markdown, see `read_book`. Raises `ValueError` without a paragraph."""
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
@@ -152,7 +149,7 @@ def markdown_book(text: str) -> Book:
 
 
 def _inline_tag(_: Any, tokens: Sequence[Any], at: int, *__: Any) -> str:
-    """A tag within a line of Markdown if HTML has it; otherwise it is text."""
+    """Return a tag in a line of Markdown, escaped as text unless HTML has such a tag."""
     tag: str = tokens[at].content
     name = re.match(r"</?([a-z0-9]+)|<!--", tag, re.IGNORECASE)
     is_known = name and (name[1] or "sup").lower() in _INLINE
@@ -160,9 +157,9 @@ def _inline_tag(_: Any, tokens: Sequence[Any], at: int, *__: Any) -> str:
 
 
 def parse_xml(data: bytes) -> Any:
-    """The root element of an XML document, without comments. Named entities of HTML are text; a
-    document that defines entities of its own is refused. Raises a `ValueError` if it is not
-    well-formed or not safe, exceeds a limit, or its encoding is unknown."""
+    """Return the root element of an XML document, without comments. Named entities of HTML become
+    text. Raises a `ValueError` if it is not well-formed, defines entities of its own, exceeds a
+    limit, or has an unknown encoding."""
     from lxml import etree
 
     try:
@@ -173,8 +170,8 @@ def parse_xml(data: bytes) -> Any:
 
 
 def parse_html(data: bytes, is_xml: bool = False) -> Any:
-    """The root element of an HTML document, or of an XHTML document, which is read as HTML if it
-    has errors. Raises a `ValueError` as `parse_xml` does."""
+    """Return the root element of an HTML document; if `is_xml`, of an XHTML document, which is read
+    as HTML if it has errors. Raises a `ValueError` as `parse_xml` does."""
     from lxml import etree
 
     if is_xml:
@@ -186,6 +183,7 @@ def parse_html(data: bytes, is_xml: bool = False) -> Any:
 
 
 def _tree(data: bytes, is_html: bool) -> Any:
+    """Return the root element. Raises a `ValueError` or, for XML with errors, `XMLSyntaxError`."""
     from lxml import etree
 
     text = _decoded(data)
@@ -211,8 +209,8 @@ def _tree(data: bytes, is_html: bool) -> Any:
 
 
 def _decoded(data: bytes) -> str:
-    """The text of an XML or HTML file, in UTF-8 if it is that, otherwise as the file says. Raises a
-    `ValueError` if it is neither or has too many elements."""
+    """Return the text of an XML or HTML file, in UTF-8 or else in the encoding that it names.
+    Raises a `ValueError` if it is in neither, or has too many elements."""
     marks = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
     declared = _DECLARED.search(data[:_HEAD])
     names = ["utf-16" if data.startswith(marks) else "utf-8-sig"]
@@ -231,13 +229,12 @@ def _decoded(data: bytes) -> str:
 
 
 def html_blocks(tree: Any, labels: Labels = MappingProxyType({})) -> list[Block]:
-    """The blocks of an HTML document, in order; `labels` are the entries of a table of contents
-    that lead to it."""
+    """Return the blocks of an HTML document in order, with labels from the table of contents."""
     return _HtmlReader(tree, labels).blocks
 
 
 class _HtmlReader:
-    """The blocks of an HTML document. Its elements are visited in order, with one block open."""
+    """Reads an HTML document into `blocks`: visits its elements in order, with one block open."""
 
     def __init__(self, tree: Any, labels: Labels) -> None:
         from lxml import etree
@@ -265,7 +262,7 @@ class _HtmlReader:
         self._flush()
 
     def _start(self, element: Any) -> str | None:
-        """Begin an element; the reason if it is left out."""
+        """Begin an element; return the reason if it is left out, otherwise None."""
         name = local_name(element.tag)
         values = {local_name(key): value for key, value in element.items()}
         reason = _reason(name, values)
@@ -295,6 +292,7 @@ class _HtmlReader:
         return None
 
     def _end(self, element: Any) -> None:
+        """End an element, and the block that ends with it."""
         name = self._open[-1]
         if name and _DIRECTION.search(element.get("class", "")):
             self._pieces.append("]")
@@ -304,13 +302,14 @@ class _HtmlReader:
         self._open.pop()
 
     def _add(self, text: str | None) -> None:
+        """Add text to the open block, unless it is white space at its beginning."""
         text = (text or "").replace("\u00ad", "")  # where a word may be divided
         if text and (self._pieces or not text.isspace()):
             self._pieces.append(text if "pre" in self._open else _SPACES.sub(" ", text))
             self._linked += len(letters_of(text)) if _LINK in self._open else 0
 
     def _is_note(self, element: Any, name: str) -> bool:
-        """Whether a link or superscript within a paragraph is the mark of a note."""
+        """Return whether a link (`a`) or superscript (`sup`) in a paragraph marks a note."""
         before = "".join(self._pieces[-2:])
         if not before or self._heading:
             return False
@@ -321,13 +320,14 @@ class _HtmlReader:
         return is_apart and _NOTE.fullmatch("".join(element.itertext())) is not None
 
     def _add_labels(self, key: str) -> None:
+        """Add the labels of the element with the id `key`, each once."""
         # A label within a paragraph can't be the heading of what follows.
         if key in self._labels and not self._heading and not self._pieces:
             for text, level in self._labels.pop(key):
                 self.blocks.append(Block("label", (text,), level))
 
     def _flush(self, ended: str = "") -> None:
-        """End the block, at the end of the element `ended`."""
+        """End the open block, at the end of an element named `ended` or at the beginning of one."""
         text, linked, drop = "".join(self._pieces), self._linked, self._drop
         self._pieces, self._linked, self._drop = [], 0, False
         lines = [_SPACES.sub(" ", line).strip() for line in text.split("\n")]
@@ -351,7 +351,8 @@ class _HtmlReader:
 
 
 def _reason(name: str, values: Mapping[str, str]) -> str | None:
-    """Why an element is left out; None if it is not, empty if it has no text."""
+    """Return why an element is left out: None if it is not, empty if it has no text of the page.
+    `values` has its attributes."""
     roles = values.get("role", "").split()
     kinds = [*values.get("type", "").lower().split()]
     kinds += [role.removeprefix("doc-") for role in roles if role.startswith("doc-")]
@@ -366,22 +367,22 @@ def _reason(name: str, values: Mapping[str, str]) -> str | None:
 
 
 def local_name(name: str) -> str:
-    """A name of an element or attribute without its namespace, in lower case."""
+    """Return the name of an element or attribute without its namespace, in lower case."""
     return name.rpartition("}")[2].rpartition(":")[2].lower()
 
 
 def elements(tree: Any, name: str) -> Iterator[Any]:
-    """All elements of a name in a tree, in lower case and without its namespace."""
+    """Return an iterator over the elements in a tree whose `local_name` is `name`."""
     return (element for element in tree.iter() if local_name(element.tag) == name)
 
 
 def text_of(element: Any) -> str:
-    """All text in an element, on one line."""
+    """Return all text in an element, on one line."""
     return " ".join("".join(element.itertext()).split())
 
 
 def attribute(element: Any, name: str) -> str:
-    """An attribute by its name in lower case, in whichever namespace; empty if there is none."""
+    """Return the value of the attribute whose `local_name` is `name`; empty if there is none."""
     # The values of all attributes would be quadratic in their number.
     keys = (key for key in element.keys() if local_name(key) == name)
     value: str = element.get(next(keys, name), "")

@@ -1,4 +1,4 @@
-"""Books in plain text, as Project Gutenberg has them, and in PDF files, by `pypdf`."""
+"""Books in plain text, as Project Gutenberg has them, and in PDF files, which `pypdf` reads."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from narrative_twins.books.blocks import (
 from narrative_twins.stories.sentences import find_headings
 
 WRAPPED = 120
-"""Characters of the longest lines of hard-wrapped text. If most text is in longer lines, each line
-is a paragraph."""
+"""Characters of the longest wrapped lines. If most text is in longer lines, each is a paragraph."""
 MAX_PDF_TEXT = 64_000_000
 """Characters of the pages of a PDF file together."""
 _DIVIDED = re.compile(
     "([^\\W\\d_]+)(?:[-\u2010]\n(?=[^\\W\\d_A-Z])|\u00ad\n)([^\\W\\d_]+[^\\w\\s]*)[ \n]?"
 )
-"""A word, at the end of a line."""
+"""A word that is divided at the end of a line."""
 _COMPOUND = re.compile(r"[^\W\d_]+-[^\W\d_]+")
 _ENDS = '.!?…"”’»'
-_ROMAN = 10**6  # in place of the number of a page
+_ROMAN = 10**6  # the key of page numbers in Roman numerals
 _EDGE = 3  # lines at the top or bottom of a page that may be a running header, footer or number
 _NUMBERED = re.compile(
     r"(?:(?:page|p\.|seite|página) ?)?[-–—\[(. |]{0,4}(\d{1,4}|[ivxlc]{1,7})[-–—\]) |]{0,4}"
@@ -40,8 +39,8 @@ _BESIDE = re.compile(r"^\W*\d{1,4}\b\W*|\W*\b\d{1,4}\W*$")  # a number beside a 
 
 
 def plain_book(text: str, more: Iterable[Block] = ()) -> Book:
-    """The book in a plain text, see `read_book`; `more` is what was left out of it before. Raises a
-    `ValueError` if it has no paragraphs."""
+    """Return the book in a plain text, see `read_book`. `more` has blocks that were left out of the
+    text before. Raises a `ValueError` if the text has no paragraphs."""
     groups = list(_groups(text))
     # Some files have two blank lines between all paragraphs, so only more than usual are a break.
     gaps = Counter(gap for gap, _ in groups[1:])
@@ -53,9 +52,8 @@ def plain_book(text: str, more: Iterable[Block] = ()) -> Book:
 
 
 def pdf_book(data: bytes) -> Book:
-    """The book in a PDF file: its text without page numbers and running headers and footers, with
-    divided words joined, read as plain text. Raises a `ValueError` that says what is wrong with the
-    file."""
+    """Return the book in a PDF file. Its text is read as plain text, without page numbers, running
+    headers and footers, and with divided words joined. Raises `ValueError` for an invalid file."""
     from pypdf import PdfReader
 
     texts: dict[str, str] = {}  # a page may be listed again and again
@@ -85,6 +83,7 @@ def pdf_book(data: bytes) -> Book:
     words = set(_COMPOUND.findall(text))
 
     def joined(word: re.Match[str]) -> str:
+        """Return a divided word in one piece, with its hyphen if the text has that elsewhere."""
         hyphen = "-" * (f"{word[1]}-{word[2]}" in words)
         return f"{word[1]}{hyphen}{word[2]}\n"
 
@@ -95,20 +94,20 @@ def pdf_book(data: bytes) -> Book:
 
 
 def is_of_gutenberg(text: str) -> bool:
-    """Whether a text has the header of Project Gutenberg."""
+    """Return whether a text has the header of Project Gutenberg."""
     return GUTENBERG_BEGINS.search(text, 0, LONGEST_LICENCE) is not None
 
 
 def _body(pages: Sequence[str]) -> tuple[str, list[Block]]:
-    """The text of some pages, and what is left out of it: running headers, footers, numbers of
-    pages. The text of a page is a paragraph of its own if the page before is not full."""
+    """Return the text of pages, and the blocks left out of it: running headers, footers, page
+    numbers. A paragraph ends with its page if the page is not full or a heading follows."""
     lines = [[line.strip() for line in page.split("\n") if line.strip()] for page in pages]
     left_out: list[Block] = []
     numbered: dict[int, str | int] = {}  # pages, with what their numbers have in common
     are_chapters = all(page[-1][-1] in _ENDS for page in lines if page)
     for edge in (-1, 0) * _EDGE:
         keys = [
-            [*(_at_edge(page[side], at) for side in (edge, -1 - edge) if page), numbered.get(at)]
+            [*(_edge_key(page[side], at) for side in (edge, -1 - edge) if page), numbered.get(at)]
             for at, page in enumerate(lines)
         ]
         for at, (key, *_) in enumerate(keys):
@@ -137,9 +136,9 @@ def _body(pages: Sequence[str]) -> tuple[str, list[Block]]:
     return "\n".join(pieces), left_out
 
 
-def _at_edge(line: str, page: int) -> str | int | None:
-    """What the top or bottom lines of pages have in common, if they are running headers or footers:
-    the words, or of a number how far it is from the number of the page."""
+def _edge_key(line: str, page: int) -> str | int | None:
+    """Return the key that a line at the top or bottom of page `page` has in common with other
+    running headers or footers: its words, or its number minus `page`. None for any other line."""
     number = _NUMBERED.fullmatch(line)
     if number and (number[1].isdecimal() or number[1].islower()):
         return int(number[1]) - page if number[1].isdecimal() else _ROMAN
@@ -148,8 +147,8 @@ def _at_edge(line: str, page: int) -> str | int | None:
 
 
 def _groups(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The lines of the paragraphs of a text, which blank lines divide, each with the number of
-    blank lines before it."""
+    """Yield each paragraph of a text as the number of blank lines before it, and its lines. Blank
+    lines divide paragraphs; if most text is in long lines, each line is a paragraph."""
     rows = text.split("\n")
     by_line = sum(len(row) for row in rows if len(row) > WRAPPED) * 2 > len(text)
     gap = 0

@@ -1,4 +1,4 @@
-"""The formats of books, and how a file of one is read: as a book, or among files of stories."""
+"""Formats of books, and the reading of a file as a book or as one of many files of stories."""
 
 from __future__ import annotations
 
@@ -45,13 +45,12 @@ NOT_READ = {
 
 
 class BookFormat(NamedTuple):
-    """A format of books. The command line, the readers of stories and the web page take all of
-    `BOOK_FORMATS`.
+    """A format of books. Commands, readers of stories and the web page take all `BOOK_FORMATS`.
 
     Attributes:
-        suffixes: of the names of files, in lower case.
-        read: from the content of a file to the book; raises a `ValueError` that says what is wrong.
-        extra: the extra of this package with the libraries that it needs.
+        suffixes: the suffixes of file names, in lower case.
+        read: returns the book in the content of a file; raises `ValueError` for an invalid one.
+        extra: the extra of this package that has the libraries it needs; None if it needs none.
     """
 
     suffixes: tuple[str, ...]
@@ -81,23 +80,21 @@ def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
     - EPUB 2 and 3: the documents in reading order. A chapter without a heading has the one in the
       table of contents. Documents that are not linear or, as the book declares, not of the story
       are left out; documents with errors are read as HTML.
-    - Word (docx): paragraphs with an outline level, such as in the styles `Heading 1` to
-      `Heading 9`, are headings. Notes, comments, deleted text and text boxes are left out.
+    - Word (docx): paragraphs with an outline level, such as in the styles `Heading 1` to `Heading
+      9`, are headings. Notes, comments, deleted text and text boxes are left out.
     - PDF: its text, as plain text. Two columns that are drawn line by line are read across.
     - Breaks between scenes are lines of marks (`* * *`, `#`, `---`) and `<hr>`, and in text more
       blank lines, in other formats an empty paragraph, if these are rare.
 
-    Nothing but the file is opened, and nothing is unpacked to disk. Limits are `MAX_FILE`, and
-    in the modules `archive`, `markup` and `plain`.
+    Nothing but the file is opened, and nothing is unpacked to disk. Limits are `MAX_FILE`, and in
+    the modules `archive`, `markup` and `plain`.
 
     Args:
         path: the file.
-        input_format: a name in `BOOK_FORMATS`; `"auto"` selects it by suffix, text if that is
-            unknown.
+        input_format: a name in `BOOK_FORMATS`; `"auto"` selects by suffix, text if unknown.
 
     Raises:
-        StoryError: the file can't be read, or has no text; the message names it and says what to
-            do.
+        StoryError: the file can't be read or has no text; the message says what to do.
     """
     name = os.fspath(path)
     try:
@@ -111,12 +108,13 @@ def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
 
 
 def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
+    """Open a file for reading bytes; `-` is standard input, which is not closed."""
     return nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb")
 
 
 def book_of(name: str, data: bytes, input_format: str = "auto") -> Book:
-    """The book in the content of a file called `name`, see `read_book`; raises a `ValueError` that
-    does not name the file."""
+    """Return the book in `data`, the content of a file called `name`, see `read_book`. Raises a
+    `ValueError` that does not name the file."""
     if input_format == "auto":
         if (suffix := os.path.splitext(name)[1].lower()) in NOT_READ:
             raise ValueError(f"is {suffix}, which is not read; {NOT_READ[suffix]}")
@@ -136,16 +134,16 @@ def book_of(name: str, data: bytes, input_format: str = "auto") -> Book:
 
 
 def book_format(name: str) -> str:
-    """The format of a file by its suffix: a name in `BOOK_FORMATS`, or a format of rows."""
+    """Return the format of a file by its suffix: a name in `BOOK_FORMATS` or `_FORMATS_OF_ROWS`."""
     suffix = os.path.splitext(name)[1].lower()
     formats = {key: form.suffixes for key, form in BOOK_FORMATS.items()} | _FORMATS_OF_ROWS
     return next((key for key, suffixes in formats.items() if suffix in suffixes), "text")
 
 
 def files_of(paths: Iterable[str]) -> list[str]:
-    """The paths, with each folder replaced by the files in it that may have stories, in the order
-    of their names: not those in its folders, no hidden ones, and no pages, which may be an earlier
-    output of this package. A folder without such files stays."""
+    """Return the paths, with each folder replaced by the files in it that may have stories, in the
+    order of their names. Hidden files, files in subfolders, and HTML pages, which may be output of
+    this package, are left out. A folder without files of stories stays."""
     files: list[str] = []
     for path in paths:
         is_folder = path != STDIN and os.path.isdir(path) and os.access(path, os.R_OK)
@@ -159,6 +157,7 @@ def files_of(paths: Iterable[str]) -> list[str]:
 
 
 def _story_suffixes() -> tuple[str, ...]:
+    """Return the suffixes of the files that are read from a folder."""
     rows = (suffix for form in _FORMATS_OF_ROWS.values() for suffix in form if suffix != ".rejects")
     books = (form.suffixes for name, form in BOOK_FORMATS.items() if name != "html")
     return (*rows, *chain(*books))
@@ -179,12 +178,10 @@ def read_story_files(
 
     Args:
         paths: names of files and folders; `-` is standard input.
-        input_format: the format, of books or of rows; `"auto"` selects it by suffix, text if that
-            is unknown. Standard input is JSON Lines if its first non-blank line starts with `{` or
-            is a JSON list.
-        named: whether a text gets the file name as id; None if there are several files.
-        column: the column (in JSON the key) of the stories, see `story_in_column`; default the only
-            one, or one of `TEXT_COLUMNS`.
+        input_format: the format, of books or of rows; `"auto"` selects by suffix, text if unknown.
+            Standard input is JSON Lines if its first non-blank line begins with `{` or a JSON list.
+        named: whether the id of a text is its file name; None: if there are several files.
+        column: the column (in JSON the key) of the stories, see `story_in_column`.
     """
     paths = files_of(paths)
     named = len(paths) > 1 if named is None else named
@@ -219,8 +216,7 @@ def read_story_files(
 
 
 def count_story_files(paths: Iterable[str], input_format: str = "auto") -> int:
-    """The approximate number of stories that `read_story_files` yields; 0 if it can't be known
-    without parsing a file."""
+    """Return about how many stories `read_story_files` yields; 0 if only parsing can show it."""
     count = 0
     for path in files_of(paths):
         form = book_format(path) if input_format == "auto" else input_format
@@ -245,6 +241,7 @@ def count_story_files(paths: Iterable[str], input_format: str = "auto") -> int:
 
 
 def _rows(path: str, column: str | None) -> Iterator[Document]:
+    """Yield the stories in the rows of a Parquet file or of a data set on the Hub."""
     # `datasets` and pyarrow take seconds to import.
     from narrative_twins.data.records import read_records
     from narrative_twins.data.rows import RowError
@@ -267,8 +264,8 @@ def _rows(path: str, column: str | None) -> Iterator[Document]:
 
 
 def is_on_hub(path: str) -> bool:
-    """Whether a path is meant for the Hub: `hf://...`, or an id. A file in a folder that exists, or
-    whose name ends in a suffix such as `.txt`, is a local file whose name is wrong."""
+    """Return whether a path is meant for the Hub: `hf://...`, or an id. It is not if its folder
+    exists, or if it ends in a suffix such as `.txt`: then it is the wrong name of a local file."""
     if path.startswith("hf://"):
         return True
     local = path == STDIN or os.path.exists(path) or os.path.isdir(os.path.dirname(path))

@@ -36,11 +36,10 @@ _LIST = re.compile(r"^(\d+(?=[.)])|(?=[-+=]))")
 
 @dataclass(frozen=True)
 class BookExtract:
-    """Salient sentences of a book in story order, from `BookSalience.extract`. `print` shows them
-    as text.
+    """Salient sentences of a book in story order, from `BookSalience.extract`; text for `print`.
 
     Attributes:
-        title: the title of the book, if it is known.
+        title: the title of the book; None if it is unknown.
         chapters: the chapters that have a sentence in the extract, each with its sentences.
     """
 
@@ -54,7 +53,7 @@ class BookExtract:
         return (sentence for _, sentences in self.chapters for sentence in sentences)
 
     def __str__(self) -> str:
-        """The extract as text: chapters with their headings, one sentence per line."""
+        """Return the extract as text: chapters with their headings, one sentence per line."""
         parts = [[one_line(self.title)]] if self.title else []
         for chapter, sentences in self.chapters:
             heading = [one_line(chapter.text), ""] if chapter.text else []
@@ -62,7 +61,7 @@ class BookExtract:
         return "\n\n".join("\n".join(lines) for lines in parts)
 
     def to_markdown(self) -> str:
-        """The extract as Markdown: headings, and a paragraph per sentence."""
+        """Return the extract as Markdown: headings, and a paragraph per sentence."""
         parts = [f"# {_markdown(self.title)}"] if self.title else []
         for chapter, sentences in self.chapters:
             parts += [f"## {_markdown(chapter.text)}"] if chapter.text else []
@@ -71,18 +70,18 @@ class BookExtract:
 
 
 def _markdown(text: str) -> str:
-    """Text on one line in which no character is markup."""
+    """Return a text on one line, with the characters escaped that would be Markdown."""
     return _LIST.sub(r"\1\\", _MARKS.sub(r"\\\1", one_line(text)))
 
 
 def spread(
     windows: Iterable[Span], lengths: Sequence[int], salience: Sequence[float], budget: int
 ) -> set[int]:
-    """The indices of the sentences of an extract, by their salience, spread over the book.
+    """Return the indices of the most salient sentences, spread over a book, within a budget.
 
-    At the end of each window, the share of the budget that may be used is the share of the book
-    that has been passed. Windows that have no room for a sentence are joined to those after them,
-    so that any sentence of a stretch can be selected.
+    After each of the windows, the used share of the budget is at most the share of the book so far,
+    by the `lengths` of its sentences. A window without room for a sentence is joined to the next,
+    so that any sentence of both can be selected.
     """
     total = sum(lengths)
     budget = min(budget, total)
@@ -109,15 +108,13 @@ class BookSalience(BookTable):
     """The salience of the units of a book. Made by `score_book`.
 
     Attributes:
-        title, chapters, scenes, sentences, left_out: see `BookTable`; no sentences if they were
-            not scored.
+        title, chapters, scenes, sentences, left_out: see `BookTable`; without unscored sentences.
         levels: the levels that were scored, from the highest.
-        context_tokens: how many tokens the encoder reads at once, special tokens included; None if
+        context_tokens: how many tokens, special ones included, the encoder reads at once; None if
             it is unknown.
         approximate: the approximation of the scores of sentences; None if they are exact.
-        dtype: the precision in which the encoder was run, for example `"float32"`; None if it is
-            unknown.
-        similarity: the option of scoring, for example `"cosine"`; None if it is unknown.
+        dtype: the precision of the encoder, for example `"float32"`; None if it is unknown.
+        similarity: how embeddings were compared, for example `"cosine"`; None if it is unknown.
     """
 
     levels: tuple[Level, ...] = ()
@@ -132,7 +129,7 @@ class BookSalience(BookTable):
         return f"<BookSalience {name}: {self.extent}; most salient {self.levels[0]}: {best}>"
 
     def _repr_html_(self) -> str:
-        """The units of the highest level in a notebook, shaded."""
+        """Return the units of the highest scored level, shaded, as HTML for a notebook."""
         units, name = self.at(self.levels[0]), self.shading[self.levels[0]]
         return shaded_cell(
             [unit.name for unit in units],
@@ -145,22 +142,22 @@ class BookSalience(BookTable):
 
     @property
     def shading(self) -> dict[Level, str]:
-        """The operation that shades each level: the primary one."""
+        """The primary operation of each level that was scored, by which its units are shaded."""
         return {level: self.at(level).primary_operation for level in self.levels}
 
     @property
     def name(self) -> str:
-        """The title on one line, otherwise "book"."""
+        """The title on one line; `"book"` if it is unknown."""
         return one_line(self.title or "") or "book"
 
     @property
     def extent(self) -> str:
-        """The numbers of units as text."""
+        """The numbers of chapters, scenes and sentences, as text."""
         return counted({level: len(self.units(level)) for level in LEVELS})
 
     @property
     def notes(self) -> list[str]:
-        """Notes to show with the scores, one sentence each."""
+        """How the units were scored, and what was left out, one sentence each."""
         notes = []
         if above := [f"{level}s" for level in self.levels if level != "sentence"]:
             notes.append(f"The scores of {' and '.join(above)} are from one pass over the book.")
@@ -176,8 +173,7 @@ class BookSalience(BookTable):
 
     @property
     def footer(self) -> list[str]:
-        """What shades mean, the notes and the dtype, one sentence each, to show with the
-        contents."""
+        """What to show below shaded units: what shades mean, the notes and the precision."""
         names = " and ".join(dict.fromkeys(self.shading.values()))
         legend = (
             f"Shaded by {names}: chapters within the book, scenes within a chapter, sentences"
@@ -186,9 +182,9 @@ class BookSalience(BookTable):
         return [legend, *self.notes, *precision(self.dtype)]
 
     def at(self, level: Level) -> Units:
-        """The units of a level, with `scores_of`, `rank` and `compared` as `StorySalience` has
-        them; scenes are compared within their chapter and sentences within their window. Raises
-        `ValueError` if the level was not scored."""
+        """Return the units of a level, which have `scores_of`, `rank` and `compared` as
+        `StorySalience` has. Scenes are compared within their chapter, sentences within their
+        window. Raises a `ValueError` if the level was not scored."""
         if not self.units(level).scores:
             raise ValueError(
                 f"level {level!r} was not scored; choose from {', '.join(self.levels)}"
@@ -196,8 +192,8 @@ class BookSalience(BookTable):
         return self.units(level)
 
     def top(self, k: int, level: Level | None = None, operation: str | None = None) -> list[Unit]:
-        """The k most salient units of a level, by default the lowest that was scored; most salient
-        first, ties in the order of the book."""
+        """Return the `k` most salient units of a level, by default the lowest that was scored. The
+        most salient is first; ties are in the order of the book."""
         units = self.at(level or self.levels[-1])
         return [units[i] for i in units.highest(k, operation)]
 
@@ -209,22 +205,20 @@ class BookSalience(BookTable):
         share: float | None = None,
         words: int | None = None,
     ) -> BookExtract:
-        """The salient sentences of all parts of the book in story order, under the headings of
-        their chapters.
+        """Return the salient sentences of all parts of the book, by chapter and in story order.
 
-        The length is spread over the book: each stretch of it has its part, and within that the
-        most salient sentences are selected.
+        The length is spread over the book: each stretch of the book has its share of the length,
+        for which its most salient sentences are selected.
 
         Args:
             k: how many sentences.
-            operation: default the primary operation.
+            operation: the operation to select by; default the primary one.
             share: in place of `k`, a share of the sentences: a number above 0, up to 1; at least
                 one sentence. Default, if no length is set, a tenth.
             words: in place of `k`, the maximum number of words.
 
         Raises:
-            ValueError: sentences or the operation were not scored, several lengths are set, or one
-                is out of range.
+            ValueError: sentences or the operation were not scored, or the length is invalid.
         """
         sentences = self.at("sentence")
         lengths = [1] * len(sentences)
@@ -247,12 +241,12 @@ class BookSalience(BookTable):
         return BookExtract(self.title, tuple(chapters))
 
     def json(self) -> dict[str, Any]:
-        """Plain data: title, levels, context_tokens, approximate, dtype, similarity, the scores of
-        chapters, and the chapters with the sentences, spans, windows and scores of their scenes."""
+        """Return plain data: title, levels, context_tokens, approximate, dtype, similarity, the
+        scores of chapters, and the chapters with sentences, spans, windows and scores of scenes."""
         return self.book_row() | {"chapters": [self.row(chapter) for chapter in self.chapters]}
 
     def book_row(self) -> dict[str, Any]:
-        """The part of `json` that is about the book as a whole."""
+        """Return the part of `json` that is about the book as a whole, without its chapters."""
         return {
             "title": self.title,
             "levels": list(self.levels),
@@ -266,8 +260,7 @@ class BookSalience(BookTable):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BookSalience:
-        """A result from plain data: the inverse of `json`. Raises `ValueError` if the data are no
-        result."""
+        """Return the result from plain data, see `json`. Raises a `ValueError` if it is invalid."""
         result, what = cls(None), ""
         try:
             result.title, names = data["title"], data["levels"]
@@ -294,12 +287,13 @@ class BookSalience(BookTable):
         return result
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A table with a row per unit of the levels that were scored, level by level: its level,
-        the numbers of its chapter and scene (counted from 0 in the book), its index in the level,
-        start, end, text or heading, and each operation."""
+        """Return a table with a row per unit of the levels that were scored, level by level. Its
+        columns are level, chapter and scene (indices in the book, from 0), index (in the level),
+        start, end, text (of a sentence, or a heading), and the scores by each operation."""
         import pandas
 
         def outer(units: Units) -> list[int]:
+            """Return, for each unit of the next lower level, the index of the unit it is in."""
             return [at for at, span in enumerate(units.inside) for _ in range(*span)]
 
         chapters, scenes = outer(self.chapters), outer(self.scenes)
@@ -327,9 +321,8 @@ class BookSalience(BookTable):
         width: float = PAGE,
         bare: bool = False,
     ) -> Figure:
-        """Plot the scores of a level in the order of the book, one panel per operation; lines are
-        interrupted where scores are not compared: between chapters for scenes, between windows for
-        sentences.
+        """Plot the scores of a level in the order of the book, one panel per operation. Lines of
+        scenes are interrupted between chapters, lines of sentences between windows.
 
         Args:
             path: also save the figure in this `.png` or `.svg` file.
@@ -348,8 +341,7 @@ def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
     """Read the saved salience of a book.
 
     Args:
-        path: a file that `narrative-twins book` wrote as JSON or JSON Lines, or
-            `BookSalience.json` as JSON.
+        path: the JSON or JSON Lines that `narrative-twins book` wrote, or `BookSalience.json`.
 
     Raises:
         ValueError: the file can't be read, has no such result, or it is not complete.
@@ -367,8 +359,7 @@ def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
 
 
 def is_book_salience(path: str | os.PathLike[str]) -> bool:
-    """Whether a file has the saved salience of a book, by the keys of its first line; False if it
-    can't be read."""
+    """Return whether a file begins as the saved salience of a book; False if it can't be read."""
     try:
         return not {"chapters", "scenes"}.isdisjoint(next(_rows(path), {}))
     except (OSError, ValueError):
@@ -376,7 +367,7 @@ def is_book_salience(path: str | os.PathLike[str]) -> bool:
 
 
 def _rows(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
-    """The objects in the lines of a file. Raises `ValueError` for a line that is none."""
+    """Yield the object in each line of a file. Raises a `ValueError` if a line is no object."""
     with open(path, "rb") as file:
         for _, row, problem in stories_in(file, "", "jsonl", column=""):
             if not isinstance(row, dict):

@@ -1,5 +1,4 @@
-"""Scoring of books: sentences by the engine for stories, scenes and chapters from one pass over the
-book.
+"""Scoring of books: sentences by the engine for stories, scenes and chapters in one more pass.
 
 At the levels above sentences each scene is read once and alone, in several passes if it exceeds the
 context, and all that is kept of it are the sum of its token states and their number. The vector of
@@ -37,8 +36,8 @@ from narrative_twins.salience.progress import Progress
 from narrative_twins.stories.story import Story, StoryError
 
 _VECTOR = "sum of states"
-"""The key of the sum of the token states, and their number, in the row of a chapter, from which the
-scores of chapters are computed when all are read."""
+"""The key, in the row of a chapter, of the sum of its token states and their number, from which the
+scores of chapters are computed at the end."""
 
 
 def score_book(
@@ -60,12 +59,10 @@ def score_book(
         levels: one or several of `"chapter"`, `"scene"` and `"sentence"`.
         options: fields of `ScoringOptions`: operations, approximate, max_shifts, similarity,
             splitter and progress (in sentences). `approximate` and `max_shifts` are for sentences,
-            which are scored in one pass by default (`FAST`): `approximate=None` scores them
-            exactly.
+            which are scored in one pass by default (`FAST`); `approximate=None` is exact.
 
     Raises:
-        ValueError: an argument is invalid, or a level has no operation; raised before anything is
-            scored.
+        ValueError: before anything is scored: an argument is invalid, or a level has no operation.
         StoryError: the file can't be read, or a chapter can't be scored.
 
     Example:
@@ -85,12 +82,12 @@ def score_book(
 
 @dataclass(frozen=True)
 class BookScorer:
-    """What to score books with, see `score_book`.
+    """An encoder with checked options, by which books are scored as by `score_book`.
 
     Attributes:
         encoder: the encoder.
-        operations: the operations by level, for the levels that are scored.
-        options: the options of scoring.
+        operations: the operations of each level that is scored.
+        options: the options of scoring, by name.
     """
 
     encoder: StoryEncoder
@@ -101,8 +98,7 @@ class BookScorer:
     def of(
         cls, encoder: StoryEncoder | str | Path | None, levels: str | Iterable[str], **options: Any
     ) -> BookScorer:
-        """A scorer with the arguments of `score_book`, which are checked before an encoder is
-        loaded."""
+        """Check the arguments of `score_book`, then load the encoder, and return a scorer."""
         options = {**FAST, **options}
         if options.get("operations") is not None:  # an iterator would be empty the second time
             options["operations"] = resolve_operations(options["operations"])
@@ -116,7 +112,7 @@ class BookScorer:
         return cls(encoder, by_level, options)
 
     def result(self, table: BookTable) -> BookSalience:
-        """The result for a book, without scores so far."""
+        """Return the result for a book, to which no scores have been added."""
         with_sentences = "sentence" in self.operations
         options = ScoringOptions(**self.options)
         note = options.approximation if with_sentences else None
@@ -126,7 +122,7 @@ class BookScorer:
         return BookSalience(table.title, *units, tuple(self.operations), *about)
 
     def score(self, table: BookTable) -> BookSalience:
-        """The result for a book, with all scores."""
+        """Score a book, and return its result with all scores."""
         result = self.result(table)
         for _ in self.rows(table, result):
             pass
@@ -136,7 +132,8 @@ class BookScorer:
         self, table: BookTable, result: BookSalience, done: Sequence[Mapping[str, Any]] = ()
     ) -> Iterator[dict[str, Any]]:
         """Score a book: add the scores to its result, and yield each chapter as plain data as soon
-        as its parts are scored; not the rows in `done`, which were scored before."""
+        as its scenes and sentences are scored. `done` has the rows that an earlier run yielded;
+        their scores are added too, and they are not yielded again."""
         sums = []
         scored = table.sentences_of(table.chapters[len(done) - 1])[1] if done else 0
         total, wanted = len(table.sentences), self.options.get("progress", False)
@@ -152,13 +149,13 @@ class BookScorer:
                 row = result.row(result.chapters[chapter.index])
                 yield row | {_VECTOR: sums[-1].tolist()}
                 bar.reach(float(table.sentences_of(chapter)[1]))
-        result.chapters.scores = self._above("chapter", np.array(sums))
+        result.chapters.scores = self._level_scores("chapter", np.array(sums))
 
     def _score(
         self, table: BookTable, result: BookSalience, chapter: Unit, bar: Progress
     ) -> NDArray[np.float64]:
-        """Add the scores of the scenes and sentences of a chapter to the result; the sum of the
-        token states of the chapter."""
+        """Score the scenes and sentences of a chapter, and add the scores to the result. Return the
+        sum of the token states of the chapter, and their number as the last value."""
         (lo, hi), start = table.sentences_of(chapter), bar.done
         scenes = table.scenes.inside[slice(*chapter.inside)]
         with_sentences = "sentence" in self.operations
@@ -173,7 +170,7 @@ class BookScorer:
             vectors = self.encoder.encode(variants, lambda part: bar.add(part * share))
             check_finite(vectors)
             sums = pooled_sums(variants, vectors)
-            result.scenes.add_scores(self._above("scene", sums), len(scenes))
+            result.scenes.add_scores(self._level_scores("scene", sums), len(scenes))
         if with_sentences:
             windows = [
                 (first - lo, stop - lo)
@@ -193,9 +190,9 @@ class BookScorer:
         total: NDArray[np.float64] = sums.sum(axis=0)
         return total
 
-    def _above(self, level: Level, sums: NDArray[np.float64]) -> dict[str, list[float]]:
-        """The scores of chapters or scenes within the next larger unit, from the sums of their
-        token states."""
+    def _level_scores(self, level: Level, sums: NDArray[np.float64]) -> dict[str, list[float]]:
+        """Return the scores of units that are compared with one another, chapters or scenes, by
+        operation. `sums` has a row per unit: the sum of its token states, and their number."""
         return {
             operation.name: one_pass_scores(operation, sums, len(sums)).tolist()
             for operation in self.operations.get(level, ())
@@ -205,8 +202,8 @@ class BookScorer:
 def level_operations(
     levels: str | Iterable[str], options: Mapping[str, Any]
 ) -> dict[Level, list[Operation]]:
-    """The operations of each level, from the highest. Raises a `ValueError` if a level is unknown
-    or would have no operation, or if an option is invalid."""
+    """Return the operations of each level, from the highest. Raises a `ValueError` if a level is
+    unknown or would have no operation, or if an option is invalid."""
     names = {levels} if isinstance(levels, str) else set(levels)
     if not names or not names <= set(LEVELS):
         unknown = ", ".join(sorted(names.difference(LEVELS))) or "no level"

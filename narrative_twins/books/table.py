@@ -20,8 +20,7 @@ Level: TypeAlias = Literal["chapter", "scene", "sentence"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 SCENE = 60
-"""Sentences of a scene, about, where a text without marked breaks is divided; twice as many are
-still one scene."""
+"""Sentences of a scene, about, where no break marks it; up to twice as many are not divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +28,12 @@ class Unit:
     """A chapter, a scene or a sentence of a book: a row of a table.
 
     Attributes:
-        level: which of these it is.
-        index: its index among all units of this level, counted from 0.
-        span: its characters in the text of the book; a chapter begins after its heading.
-        text: the text of a sentence; the heading of a chapter on one line; empty without one, and
-            for scenes.
-        scores: by operation; of a chapter within the book, of a scene within its chapter, of a
-            sentence within its window. Empty if the level was not scored.
+        level: the level of the unit.
+        index: the index among all units of this level, counted from 0.
+        span: the half-open character span in the text of the book, without a chapter's heading.
+        text: the text of a sentence, or the heading of a chapter on one line; otherwise empty.
+        scores: the scores by operation, of a chapter within the book, of a scene within its
+            chapter, of a sentence within its window. Empty if the level was not scored.
         inside: the half-open range of the scenes of a chapter, or of the sentences of a scene.
     """
 
@@ -48,22 +46,21 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """The heading of a chapter or the text of a sentence; otherwise the level and the number,
-        as `scene 3`."""
+        """The heading of a chapter or the text of a sentence; otherwise for example `scene 3`."""
         return self.text or f"{self.level} {self.index + 1}"
 
 
 @dataclass
 class Units(Scored, Sequence[Unit]):
-    """The units of a level in order, by columns; as a sequence, each is a `Unit`.
+    """The units of a level in order, stored as columns. An item of this sequence is a `Unit`.
 
     Attributes:
         level: the level.
         spans, texts, inside: see `Unit`.
         scores: by operation, one number per unit; empty if the level was not scored.
-        windows: half-open ranges of units that are scored by themselves: all chapters, the scenes
-            of a chapter, the windows of sentences.
-        starts: the indices of the sentences that begin a paragraph.
+        windows: half-open ranges of units that are compared with one another: all chapters, the
+            scenes of a chapter, the windows of sentences.
+        starts: the indices of the sentences that begin a paragraph; empty for other levels.
     """
 
     level: Level
@@ -87,7 +84,8 @@ class Units(Scored, Sequence[Unit]):
     def add(
         self, texts: Sequence[str], spans: Any, windows: Any, inside: Sequence[Span] = ()
     ) -> None:
-        """Add units without scores. Raises a `ValueError` if the windows do not partition them."""
+        """Append units without scores: a text, a span and `inside` for each, and windows that count
+        from the first of them. Raises a `ValueError` if these do not partition the units."""
         first = len(self)
         if [i for lo, hi in windows for i in range(lo, hi)] != list(range(len(texts))):
             raise ValueError("the windows do not partition the sentences")
@@ -97,8 +95,8 @@ class Units(Scored, Sequence[Unit]):
         self.windows += [(first + lo, first + hi) for lo, hi in windows]
 
     def add_scores(self, scores: Any, count: int) -> None:
-        """Append scores of the next `count` chapters, scenes or sentences, a list for each
-        operation. Raises a `ValueError` if a list has another length, or no finite numbers."""
+        """Append the scores of the next `count` units, a list for each operation. Raises a
+        `ValueError` if a list has another length, or a number that is not finite."""
         for name, values in saved_scores(scores, count).items():
             self.scores.setdefault(name, []).extend(values)
 
@@ -108,9 +106,9 @@ class BookTable:
     """The units of a book, made by `book_table`.
 
     Attributes:
-        title: the title of the book, if it is known.
+        title: the title of the book; None if it is unknown.
         chapters, scenes, sentences: the units of each level.
-        left_out: what was left out of the file, see `Book.notes`.
+        left_out: the sentences of `Book.notes` about what was left out of the file.
     """
 
     title: str | None
@@ -120,25 +118,25 @@ class BookTable:
     left_out: list[str] = field(default_factory=list, repr=False)
 
     def units(self, level: Level) -> Units:
-        """All units of a level."""
+        """Return all units of a level. Raises a `ValueError` if the level is unknown."""
         if level not in LEVELS:
             raise ValueError(f"level {level!r} is unknown; choose from {', '.join(LEVELS)}")
         return (self.chapters, self.scenes, self.sentences)[LEVELS.index(level)]
 
     def without_sentences(self) -> BookTable:
-        """The chapters and scenes alone, as when sentences are not scored."""
+        """Return the table without sentences, for a result in which they are not scored."""
         count, scenes = len(self.scenes), self.scenes
         alone = Units("scene", scenes.spans, scenes.texts, [(0, 0)] * count, windows=scenes.windows)
         return BookTable(self.title, self.chapters, alone, left_out=self.left_out)
 
     def sentences_of(self, chapter: Unit) -> Span:
-        """The range of the sentences of a chapter."""
+        """Return the half-open range of the sentences of a chapter."""
         lo, hi = chapter.inside
         return self.scenes.inside[lo][0], self.scenes.inside[hi - 1][1]
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add a chapter without scores from plain data, see `row`. Raises `KeyError`, `TypeError`
-        or `ValueError` if they are invalid."""
+        """Append a chapter without scores, from plain data as `row` returns. Raises a `KeyError`,
+        `TypeError` or `ValueError` if they are invalid."""
         ranges = []
         for scene in row["scenes"]:
             first = len(self.sentences)
@@ -151,14 +149,14 @@ class BookTable:
         self.chapters.windows = [(0, len(self.chapters))]
 
     def add_scores(self, row: Mapping[str, Any]) -> None:
-        """Add the scores of the scenes and the sentences of the next chapter, see `row`."""
+        """Append the scores of the scenes and sentences of the next chapter, from its `row`."""
         for scene in row["scenes"]:
             self.sentences.add_scores(scene["scores"], len(scene["sentences"]))
         self.scenes.add_scores(row["scores of scenes"], len(row["scenes"]))
 
     def row(self, chapter: Unit) -> dict[str, Any]:
-        """A chapter as plain data, for JSON: its heading, span and scenes, with the scores of these
-        and of their sentences, but without its own, which need all chapters."""
+        """Return a chapter as plain data for JSON: its heading, span and scenes, with the scores of
+        its scenes and sentences, but not its own, which depend on all chapters."""
         (first, last), rows, columns = chapter.inside, [], self.sentences
         for scene in self.scenes[first:last]:
             lo, hi = scene.inside
@@ -181,9 +179,9 @@ class BookTable:
 
 
 def book_table(book: Book | str | os.PathLike[str], splitter: Splitter | None = None) -> BookTable:
-    r"""The chapters, scenes and sentences of a book. Each sentence is in one paragraph, no heading
-    is a sentence, and a chapter without a sentence is left out. Sentences have the automatic
-    windows of `Story.parse` within each scene.
+    r"""Return the chapters, scenes and sentences of a book. Each sentence is in one paragraph, no
+    heading is a sentence, and a chapter without a sentence is left out. Sentences have the
+    automatic windows of `Story.parse` within each scene.
 
     A marked break begins a scene. A chapter or scene of more than twice `SCENE` sentences is
     divided, see `scene_spans`.
@@ -239,16 +237,16 @@ def book_table(book: Book | str | os.PathLike[str], splitter: Splitter | None = 
 
 
 def within(ordered: Sequence[Any], lo: Any, hi: Any) -> Sequence[Any]:
-    """The ordered values from `lo` to below `hi`."""
+    """Return the part of an ordered sequence with the values from `lo` up to, but not, `hi`."""
     return ordered[bisect_left(ordered, lo) : bisect_left(ordered, hi)]
 
 
 def scene_spans(
     count: int, paragraphs: Iterable[int], breaks: Iterable[int] = ()
 ) -> tuple[Span, ...]:
-    """The scenes of some sentences, as half-open ranges of their indices: what is between breaks.
-    Where that is more than twice `SCENE` sentences, it is divided evenly into scenes of about
-    `SCENE`, each of which begins with the nearest paragraph, at most a third of a scene away.
+    """Return the scenes of a chapter, as half-open ranges of the indices of its sentences. A break
+    begins a scene. A scene of more than twice `SCENE` sentences is divided evenly into scenes of
+    about `SCENE`, each of which begins with the nearest paragraph, at most a third of a scene away.
 
     Args:
         count: the number of sentences of a chapter.
