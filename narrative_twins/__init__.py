@@ -27,11 +27,12 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 @when_imported("transformers.pipelines")
 def _import_pipeline(module: ModuleType) -> None:
-    """Register the task when somebody imports `transformers.pipelines`. That takes seconds, so this
-    package does not import it itself."""
+    """Import `narrative_twins.pipeline`, which registers the task, once somebody has imported
+    `transformers.pipelines`. This package does not do so by itself, since that takes seconds."""
     import_module("narrative_twins.pipeline")
 
 
 @when_imported("narrative_twins.pipeline")
 def _register_pipeline(module: ModuleType) -> None:
+    """Register the task once `narrative_twins.pipeline` is imported."""
     module.register_pipeline()

@@ -8,8 +8,8 @@ import sys
 
 
 def start() -> int:
-    """Run the command of the process, see `main`; also while it is imported, Ctrl-C ends it without
-    a traceback."""
+    """Run `main`, the command line, and return the exit status of the process. Ctrl-C ends it
+    without a traceback, also while `main` is being imported."""
     if hasattr(signal, "SIGBREAK"):  # Ctrl-Break on Windows ends a command as Ctrl-C does
         signal.signal(signal.SIGBREAK, signal.default_int_handler)
     try:

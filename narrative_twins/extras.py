@@ -1,5 +1,5 @@
-"""Code that is not part of this package: a check of the libraries of an extra, so that a missing or
-old one is an error that says what to install; and modules of users."""
+"""Code that is not part of this package: the libraries of its extras, which are checked so that an
+error says what to install, and modules of users."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from packaging.requirements import Requirement
 
 
 def check_extra(extra: str) -> None:
-    """Raise an ImportError that says what to install, if a library of an extra is missing or older
-    than required."""
+    """Raise an `ImportError` with the `pip install` command if a library of an extra of this
+    package, such as `"plot"`, is missing or older than required."""
     missing, old = [], []
     for requirement in map(Requirement, requires("narrative_twins") or ()):
         marker = requirement.marker
@@ -39,8 +39,8 @@ def check_extra(extra: str) -> None:
 
 
 def user_module(name: str) -> Any:
-    """Import a module of a user: by its name, also from the working folder, or by its `.py` file.
-    Its folder becomes the last on the path of modules, which new processes get as well.
+    """Import and return a user's module, by its module name (also from the working folder) or its
+    `.py` file. Its folder is appended to `sys.path`, so that new processes find it.
 
     Raises:
         ImportError: the module can't be imported.

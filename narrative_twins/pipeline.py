@@ -39,13 +39,13 @@ _INSTEAD = {
     "padding": "texts are padded as needed, or never with pipeline(..., attention='packed')",
     "top_k": "the result has the method top(k)",
 }
-"""What serves in place of options of other pipelines."""
+"""What to use instead of options of other pipelines, by their names."""
 
 
 class CountedResults(Iterator[Result]):
-    """An iterator over the results of a known number of stories, such as a data set: it
-    has a length, and each loop begins at the first story, as with the iterators of other
-    pipelines."""
+    """Iterator over the results of an input of known length, such as a data set: `len()` returns
+    `count`. Each `for` loop calls `start` for a new iterator over the results, and so begins at the
+    first story, as in other pipelines."""
 
     def __init__(self, start: Callable[[], Iterator[Result]], count: int) -> None:
         self._start, self._count, self._results = start, count, start()
@@ -66,17 +66,15 @@ class SaliencePipeline(Pipeline):
 
     The default `model` is the encoder that comes with the package, see `default_encoder`. In
     addition to the options of all pipelines (`model`, `device`, `dtype`, `revision`, `token`,
-    `local_files_only`, `model_kwargs` for `from_pretrained`, ...) it has:
+    `local_files_only`, `model_kwargs` for `from_pretrained`, ...) it takes:
 
-    - options of scoring, such as `operations`, `windows` and `batch_size`, here or in a call: see
-      `ScoringOptions`;
+    - options of scoring, such as `operations`, here or in a call: see `ScoringOptions`;
     - `pooling`, `context_tokens`, `batch_tokens`, `attention` (not in a call): see `StoryEncoder`.
 
     The result of one story (text, a mapping with `"sentences"` or `"text"`, a `Story`) is a
-    `StorySalience`: a mapping with methods that show it. For a list of stories it is a list of
-    results; for any other iterable (generator, dataset, column) an iterator
-    that reads at most a batch ahead, and has a length if the iterable has one. With
-    `on_error="skip"` the result of a bad story is None.
+    `StorySalience`: a mapping with methods that show it. A list of stories gives a list of results.
+    Any other iterable (generator, dataset, column) gives an iterator that reads at most a batch
+    ahead, with a length if the iterable has one. With `on_error="skip"` a bad story gives None.
 
     Example:
         ```python
@@ -108,8 +106,8 @@ class SaliencePipeline(Pipeline):
 
     @property
     def encoder(self) -> StoryEncoder:
-        """The encoder of `model` and `tokenizer`. If one of these was assigned, it is another one,
-        with the errors of `StoryEncoder`."""
+        """The story encoder made of `model` and `tokenizer`. After either has been assigned, a new
+        one is made, which may raise the errors of `StoryEncoder`."""
         if not hasattr(self.model, "config"):  # torch.nn.DataParallel of the model
             self.model = getattr(self.model, "module", self.model)
         made = self._encoder
@@ -119,7 +117,8 @@ class SaliencePipeline(Pipeline):
         return self._encoder
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
-        """Score one story, a list of stories or any other iterable of stories."""
+        """Score one story, a list of stories or another iterable of stories; the class describes
+        the results. `options` are fields of `ScoringOptions`."""
         _ = self.encoder  # the base class reads the model, which may have been assigned
         if not isinstance(inputs, (str, Mapping, Story)):
             inputs = plain_row(inputs)
@@ -134,6 +133,7 @@ class SaliencePipeline(Pipeline):
         scoring = self._forward_params | scoring
 
         def start() -> Iterator[Result]:
+            """Return a new iterator over the results of all stories."""
             items = map(inputs.__getitem__, range(len(inputs))) if is_map_style else inputs
             return self._stream(items, scoring)
 
@@ -155,22 +155,22 @@ class SaliencePipeline(Pipeline):
         return {**self.__dict__, "call_count": 0}
 
     def save_pretrained(self, save_directory: str, **kwargs: Any) -> None:
-        """Save the encoder as `StoryEncoder.save_pretrained` does; `kwargs` are other options for
-        `save_pretrained` of the model."""
+        """Save the encoder by `StoryEncoder.save_pretrained`, which gets `kwargs` as options."""
         self.encoder.save_pretrained(save_directory, **kwargs)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Push the encoder and its card in the plain layout of sentence-transformers. `options` are
-        passed on to `push_encoder`. Returns the URL of the repository."""
+        """Push the encoder and its card in the plain layout of sentence-transformers, and return
+        the URL of the repository. `options` are passed on to `push_encoder`."""
         from narrative_twins.hub.push import push_encoder
 
         return push_encoder(self.encoder, repo_id, **options)
 
     def _stream(self, stories: Iterable[Any], options: dict[str, Any]) -> Iterator[Result]:
-        """Yield results in order, with None for each skipped story."""
+        """Yield one result per story, in order; None for a story that is skipped."""
         on_error, skipped = options.get("on_error", "raise"), list[StoryError]()
 
         def record(error: StoryError) -> None:
+            """Add a skipped story to `skipped`, and report its error."""
             skipped.append(error)
             if callable(on_error):
                 on_error(error)
@@ -179,7 +179,7 @@ class SaliencePipeline(Pipeline):
 
         if on_error != "raise":
             options = options | {"on_error": record}
-        # Stories are skipped in order, all those before a result before it.
+        # All stories that are skipped before a result have been recorded when it is there.
         for result in score_stories(stories, self.encoder, **options):
             yield from [None] * len(skipped)
             skipped.clear()
@@ -189,6 +189,8 @@ class SaliencePipeline(Pipeline):
     def _sanitize_parameters(
         self, **options: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Check the options of a call. Return the parameters of `preprocess`, `_forward` (all
+        options) and `postprocess`. Raises a `TypeError` for an unknown option."""
         options.pop("num_workers", None)
         for name in options:
             if name not in SCORING_OPTIONS:
@@ -204,11 +206,11 @@ class SaliencePipeline(Pipeline):
         return {}, options, {}
 
     def preprocess(self, inputs: Any) -> dict[str, Any]:
-        """Pass on a story unchanged: the engine parses it."""
+        """Return `{"story": inputs}`, the unchanged story: the engine parses it."""
         return {"story": inputs}
 
     def _forward(self, model_inputs: dict[str, Any], **options: Any) -> dict[str, Any]:
-        """Score one story: its result, None if it was skipped."""
+        """Return `{"salience": result}` for one story; the result is None if it was skipped."""
         encoder = self.encoder
         results = score_stories([model_inputs["story"]], encoder, ScoringOptions(**options))
         return {"salience": next(results, None)}
@@ -217,7 +219,7 @@ class SaliencePipeline(Pipeline):
 
 
 def register_pipeline() -> None:
-    """Register the task for `transformers.pipeline`, once."""
+    """Register the task with `transformers`, unless it is registered already."""
     if TASK not in PIPELINE_REGISTRY.supported_tasks:
         PIPELINE_REGISTRY.register_pipeline(
             TASK,

@@ -1,4 +1,4 @@
-"""Files that appear when they are complete, and logs that an interrupted run resumes."""
+"""Files that appear only when they are complete, and logs by which a later run is resumed."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _LONGEST_NAME = 50
 
 
 def for_terminal(text: object) -> str:
-    """Text from outside, such as a story or a name, as a terminal can show it: with U+FFFD for
-    control characters, which a terminal would obey, for those that change the direction of what
-    follows, and for lone surrogates, which can't be encoded. Tabs and line feeds stay."""
+    """Return text from outside, such as a story or a name, in a form that is safe to print: U+FFFD
+    replaces control characters, characters that change the direction of text, and lone surrogates,
+    which can't be encoded. Tabs and line feeds stay."""
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", str(text))
 
 
 def file_name(text: str) -> str:
-    """A name for a file or folder made from any text, such as an id or the name of a data set, that
-    is legal on Linux, Windows and macOS. Different texts have different names, also where upper and
-    lower case or composed and decomposed letters are the same: unless the text is a legal name in
-    lower case, a digest of it follows after `~`.
+    """Return a name for a file or folder, legal on Linux, Windows and macOS, made from any text,
+    such as an id. Different texts get different names, also where the file system ignores case or
+    the composition of letters: unless the text is itself a legal name in lower case, `~` and a
+    digest of the text are appended.
 
     Example:
         ```python
@@ -56,14 +56,14 @@ def file_name(text: str) -> str:
 
 
 class Output:
-    """What `atomic_write` writes to: a binary file, or standard output (`file` is None)."""
+    """A destination, yielded by `atomic_write`: a binary file, or standard output if `file` is
+    None. `path` is its name in errors."""
 
     def __init__(self, file: BinaryIO | None, path: str) -> None:
         self._file, self._name = file, "standard output" if file is None else path
 
     def write(self, piece: str | bytes) -> None:
-        """Append text (as UTF-8; on standard output in its encoding) or bytes. Raises `OSError`
-        with the name of the file."""
+        """Append bytes, or text in UTF-8 (on standard output in its encoding). Raises `OSError`."""
         try:
             if self._file is not None:
                 append(self._file, piece.encode() if isinstance(piece, str) else piece)
@@ -82,15 +82,15 @@ class Output:
 
 
 def append(file: BinaryIO, data: bytes) -> None:
-    """Write bytes to a file without a buffer; a test replaces this to stop a process here."""
+    """Write all bytes to a file that is open without a buffer; tests replace this function."""
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise an `OSError` if `atomic_write` could not write a file with this name, before work is
-    done for it."""
+    """Raise an `OSError` if `atomic_write` could not write the file `path`. Called before the work
+    whose result will be written there."""
     if path == STDIN:
         return
     if os.path.isdir(path):
@@ -104,14 +104,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Output]:
-    """Write a file that is complete or not there: it is written under another name, and renamed at
-    the end of the block. After an error an earlier file of this name is unchanged.
+    """Write a file that appears only when it is complete: the block writes a temporary file, which
+    is renamed to `path` at the end. After an error, an earlier file at `path` is unchanged.
 
     Args:
         path: the file; `-` for standard output. Standard output and devices are written directly.
 
     Raises:
-        OSError: the file can't be written; has its name.
+        OSError: the file can't be written; the message names it.
 
     Example:
         ```python
@@ -143,28 +143,27 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Output]:
 
 
 class ResumeError(ValueError):
-    """A run can't be resumed with these options or this input."""
+    """Raised if a run can't be resumed, since its log does not fit the options or the input."""
 
 
 class JsonlLog:
-    """A log of rows as JSON Lines, which an interrupted run resumes. Its first line is the settings
-    of the run, `{"settings": {...}}`, unless it has none.
+    """A log of rows as JSON Lines, by which an interrupted run is resumed. If the log has settings,
+    its first line is `{"settings": {...}}`.
 
     As a context manager it locks the log (by the file `NAME.lock`), so that two runs can't write
     it, and opens it for appending; a last line that is incomplete is removed.
 
     Args:
-        path: the file.
-        settings: all that the rows depend on, as JSON data by name; the version of the package is
-            added. None if rows depend on nothing else than what is in them.
-        resume: whether a log that exists is continued. Otherwise it is an error.
+        path: the file of the log.
+        settings: everything that the rows depend on, as JSON data by name; the version of the
+            package is added. None if the rows depend only on their content.
+        resume: whether to continue a log that exists; if False, such a log is an error.
 
     Attributes:
         rows: the rows of the earlier run; empty if there is none.
 
     Raises:
-        ResumeError: the log exists and `resume` is not set; its settings differ or are missing; or
-            a line is no JSON object.
+        ResumeError: a log exists but `resume` is False, its settings differ, or a line is invalid.
 
     Example:
         ```python
@@ -219,7 +218,7 @@ class JsonlLog:
         return self
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Write a row as a line. Raises `OSError` with the name of the file."""
+        """Write a row as one line. Raises an `OSError` that names the file."""
         line = json.dumps(row, ensure_ascii=False) + "\n"
         Output(self._file, self.path).write(line.encode("utf-8", "surrogatepass"))
 
@@ -232,8 +231,7 @@ class JsonlLog:
         self._lock.release()
 
     def complete(self, path: str | os.PathLike[str]) -> None:
-        """Write the rows into a file of their own, without the settings, and delete the log. Called
-        after the block."""
+        """After the `with` block: copy the rows, without settings, to `path`; delete the log."""
         with atomic_write(path) as file, open(self.path, "rb") as log:
             if self.settings is not None:
                 log.readline()
@@ -242,11 +240,12 @@ class JsonlLog:
         os.unlink(self.path)
 
     def error(self, row: int, problem: str) -> ResumeError:
-        """The error for a row, counted from 0, that this run would not have written."""
+        """Return the error to raise if the row with this index, from 0, has this problem."""
         line = row + 1 + (self.settings is not None)
         return ResumeError(f"can't resume {self.path}: line {line} {problem}")
 
     def _row(self, number: int, line: str) -> dict[str, Any]:
+        """Return the row in a line of JSON; `number` is the number of the line in errors."""
         try:
             return dict(json.loads(line))
         except (TypeError, ValueError, RecursionError):
@@ -255,6 +254,7 @@ class JsonlLog:
             ) from None
 
     def _check_settings(self, first: Mapping[str, Any]) -> None:
+        """Raise a `ResumeError` unless `first`, the first line, has the present settings."""
         earlier = first.get("settings")
         if not isinstance(earlier, dict):
             raise ResumeError(f"can't resume {self.path}: it does not begin with the settings")
@@ -266,8 +266,8 @@ class JsonlLog:
 
 
 def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """The settings of an earlier run that differ from the current ones, in words; empty if none
-    does."""
+    """Return the settings whose value `now` differs from the `earlier` one, as text with both
+    values; an empty text if none differs."""
     changed = (name for name in {**earlier, **now} if earlier.get(name) != now.get(name))
     return ", ".join(
         f"{name} {json.dumps(earlier.get(name))} (now {json.dumps(now.get(name))})"
@@ -276,7 +276,7 @@ def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def _complete_lines(path: str) -> list[str]:
-    """The lines of a file without an incomplete last line; none if there is no file."""
+    """Return the lines of a file, but not an incomplete last one; none if there is no file."""
     if not os.path.exists(path):
         return []
     data = Path(path).read_bytes()
@@ -289,13 +289,13 @@ def _complete_lines(path: str) -> list[str]:
 
 
 def digest(content: Any) -> str:
-    """A short hash of JSON data."""
+    """Return a hash of JSON data, 32 hex digits, which does not depend on the order of keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def digest_of_files(path: str | Path, suffixes: Collection[str] = ()) -> str:
-    """A short hash of a file, or of the files in a folder with their names; only of those with
-    `suffixes`, if any."""
+    """Return a hash, 12 hex digits, of the content of a file, or of all files in a folder and their
+    names. With `suffixes` only files that have one of them count."""
     total, root = hashlib.sha256(), Path(path)
     files = [root] if root.is_file() else sorted(file for file in root.rglob("*") if file.is_file())
     for file in files:

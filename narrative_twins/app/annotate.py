@@ -15,7 +15,7 @@ from narrative_twins.stories.story import Story
 from narrative_twins.writing import JsonlLog, for_terminal
 
 MAX_WORDS = 11
-"""Of a summary, as in the paper: fewer than 12."""
+"""Words of a summary; the paper asks for fewer than 12."""
 MAX_NAME = 40
 
 _TEXTS = files("narrative_twins.app").joinpath("templates")
@@ -26,17 +26,17 @@ wrong choice is explained, and asked for again."""
 
 
 class Answers:
-    """The answers of annotators, each of which is appended to a log as a row: `{"id", "annotator",
-    "story", "choice", "summary"}`, the choice counted from 1.
+    """The answers of annotators. Each is appended to a log as a row `{"id", "annotator", "story",
+    "choice", "summary"}`, where `choice` is the number of a sentence, from 1.
 
     Args:
-        stories: the stories; those without an id are named by their number.
-        log: has the earlier answers, and is open while answers are added.
+        stories: the stories; a story without an id gets its number as id.
+        log: the log, which has the earlier answers, and is open while answers are added.
         report: called with a line after each answer.
 
     Raises:
-        ValueError: there are no stories, or two with the same id;
-            `ResumeError` if the log has a row that is not an answer to one of them.
+        ValueError: there are no stories, or two with the same id; `ResumeError` if the log has a
+            row that is not an answer to one of them.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Answers:
         if not stories or len(self.stories) < len(stories):
             raise ValueError("give at least one story, and each an id of its own")
         self.done: set[tuple[str, str]] = set()
-        """Annotators with the ids of the stories that they have answered."""
+        """The annotators, each with the id of a story that has an answer by the annotator."""
         for number, row in enumerate(log.rows):
             answered = self.stories.get(row.get("id", ""))
             if answered is None or row.get("story") != list(answered.sentences):
@@ -55,12 +55,12 @@ class Answers:
             self.done.add((row["annotator"], row["id"]))
 
     def next_story(self, annotator: str) -> str | None:
-        """The id of the first story that an annotator has not answered, if there is one."""
+        """Return the id of the first story that an annotator has not answered, or None."""
         return next((id_ for id_ in self.stories if (annotator, id_) not in self.done), None)
 
     def add(self, annotator: str, id_: str, choice: int | None, summary: str) -> None:
-        """Add an answer, unless the annotator has answered the story before. Raises `ValueError`
-        with a sentence on what is wrong."""
+        """Add an answer for the story `id_`; ignore it if the annotator has answered the story
+        before. Raises a `ValueError` with a sentence on what is wrong."""
         words, story = for_terminal(summary).split(), self.stories[id_]
         if not 0 < len(words) <= MAX_WORDS:
             raise ValueError(f"Please sum up the story in at most {MAX_WORDS} words.")
@@ -75,7 +75,7 @@ class Answers:
 
 
 class AnnotationPage:
-    """The page as gradio blocks (`blocks`). The steps of an annotator are the numbers of
+    """The page as gradio blocks (`blocks`). An annotator goes from step to step: the indices of
     `PRACTICE`, then the ids of the stories, and None at the end."""
 
     def __init__(self, answers: Answers) -> None:
@@ -107,8 +107,8 @@ class AnnotationPage:
         self.blocks.queue()
 
     def begin(self, name: str) -> dict[Any, Any]:
-        """Show an annotator the first step, or, if there are answers of this name, the first story
-        without one."""
+        """Return gradio's updates, by component, that show the first step to an annotator with this
+        name; if there are answers by this name, they show the first story without an answer."""
         name = " ".join(for_terminal(name).split())
         if not 0 < len(name) <= MAX_NAME:
             words = f"Please give a name or code of at most {MAX_NAME} characters."
@@ -122,9 +122,8 @@ class AnnotationPage:
     def answer(
         self, annotator: str, step: int | str | None, summary: str, choice: int | None
     ) -> dict[Any, Any]:
-        """Save an answer to a step, the id of a story or the number of a practice story, and show
-        the next step; or say what is wrong with the answer. Returns gradio's updates of the page,
-        by component."""
+        """Save an answer to a step, the id of a story or the index of a practice story. Return
+        gradio's updates, by component, that show the next step, or the error in the answer."""
         following: int | str | None = None
         try:
             if step is None:
@@ -144,7 +143,7 @@ class AnnotationPage:
         return self.shown(following, note)
 
     def shown(self, step: int | str | None, note: str) -> dict[Any, Any]:
-        """The page at a step; without one, the end."""
+        """Return gradio's updates that show a step, or the end if it is None, with a note above."""
         if step is None:
             note += " That was the last story. Thank you! You can close the page."
             return {self.work: gr.update(visible=False), self.status: part("status", note)}

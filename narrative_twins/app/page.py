@@ -1,4 +1,4 @@
-"""The page in gradio: its parts, its events, and the endpoint `/score` for programs."""
+"""The page for scoring in gradio: its parts, its events, and the endpoint `/score` for programs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _PROGRESS = gr.Progress()
 
 
 class ScoringPage:
-    """The page as gradio blocks (`blocks`), with its downloads (`routes`).
+    """The page for scoring as gradio blocks (`blocks`), with its downloads (`routes`).
 
     Args:
         scoring: scores the stories and books.
-        method: how stories are scored unless a user or program chooses.
+        method: how stories are scored by default.
     """
 
     def __init__(self, scoring: Scoring, method: Method = "one pass") -> None:
@@ -56,6 +56,7 @@ class ScoringPage:
         self.blocks.queue(default_concurrency_limit=1, max_size=MAX_WAITING)
 
     def _add_story_input(self) -> None:
+        """Add the text box, the buttons and the settings for a story."""
         self.text = gr.Textbox(
             label="Story",
             placeholder="Once upon a time …",
@@ -78,6 +79,7 @@ class ScoringPage:
             self.story_method = self._add_method("Scores", self.method)
 
     def _add_book_input(self) -> None:
+        """Add the file, the button and the settings for a book."""
         self.book = gr.File(label="Book", file_types=list(book_suffixes()), elem_id="book")
         self.score_book = gr.Button("Score the book", variant="primary", elem_id="score-book")
         self.levels = gr.CheckboxGroup(list(LEVELS), value=list(LEVELS), label="Levels")
@@ -85,6 +87,7 @@ class ScoringPage:
         html(part("hint", "Up to 10 MB. A novel takes minutes in one pass."))
 
     def _add_method(self, label: str, method: str) -> gr.Radio:
+        """Add the choice between one pass and exact scores, and return it."""
         info = (
             "One pass is approximate. Exact scores can take a hundred times as long, and are for"
             f" texts of up to {self.scoring.max_sentences:,} sentences here."
@@ -92,6 +95,7 @@ class ScoringPage:
         return gr.Radio(list(METHODS), value=method, label=label, info=info)
 
     def _add_events(self) -> None:
+        """Connect the components with the methods that their events call."""
         private: Any = {"api_visibility": "private"}
         story = [self.text, self.operations, self.windows, self.story_method, self.split]
         book = [self.book, self.levels, self.book_method]
@@ -109,7 +113,7 @@ class ScoringPage:
         self.operation.input(self.shade, values, shaded, trigger_mode="always_last", **private)
 
     def _add_endpoint(self) -> None:
-        """Add the endpoint, whose types gradio reports to clients."""
+        """Add the endpoint `/score`, a function whose types gradio reports to clients."""
 
         def score(
             request: gr.Request,
@@ -132,19 +136,20 @@ class ScoringPage:
     def story_scored(
         self, request: gr.Request, progress: gr.Progress = _PROGRESS, *values: Any
     ) -> dict[Any, Any]:
-        """Score a story, and show the result. Returns, as other events, new values or `gr.update`
-        of properties, by the component of the page."""
+        """Score a story; `values` are arguments of `Scoring.score_story`. Return the changes of the
+        page, as other events do: by component, a new value or `gr.update` of its properties."""
         return self._scored(self.scoring.score_story, request, progress, values)
 
     def book_scored(
         self, request: gr.Request, progress: gr.Progress = _PROGRESS, *values: Any
     ) -> dict[Any, Any]:
-        """Score a book, and show the result."""
+        """Score a book, and return the changes of the page that show the result."""
         return self._scored(self.scoring.score_book, request, progress, values)
 
     def _scored(
         self, score: Any, request: gr.Request, progress: gr.Progress, values: Any
     ) -> dict[Any, Any]:
+        """Call `score`, a method of `Scoring`; return changes that show its result or error."""
         try:
             result = score(str(request.session_hash), progress, *values)
         except ERRORS as error:
@@ -161,19 +166,19 @@ class ScoringPage:
         return {**changes, self.token: token, self.status: part("status", " ".join(notes))}
 
     def shade(self, token: str, operation: str) -> dict[Any, Any]:
-        """Show the result of a story by an operation."""
+        """Return the changes that show the result of a story, shaded by an operation."""
         result = self.scoring.results.get(token)
         if not isinstance(result, StorySalience) or operation not in result.scores:
             return {self.status: part("problem", _NO_RESULT)}
         return {self.result: story_reading(result, operation, token)}
 
     def cancelled(self, request: gr.Request) -> str:
-        """Stop what is scored for a client."""
+        """Stop the scoring for a client, and return a message for it as HTML."""
         self.scoring.cancel(str(request.session_hash))
         return part("status", "Cancelled.")
 
     def download(self, name: str) -> StreamingResponse:
-        """A result as a file, by its token and the format."""
+        """Return a result as a file; its name is the token of the result, a dot and the format."""
         token, _, form = name.rpartition(".")
         result = self.scoring.results.get(token)
         if result is None or form not in downloads(result):
@@ -184,11 +189,11 @@ class ScoringPage:
 
 
 def html(value: str = "", **options: Any) -> gr.HTML:
-    """A piece of HTML without gradio's own style and script."""
+    """Return a component for HTML, without gradio's own style and script."""
     return gr.HTML(value, apply_default_css=False, js_on_load=None, **options)
 
 
 def sentence(error: Exception) -> str:
-    """An error as a line for users that begins and ends as a sentence."""
+    """Return the message of an error on one line that begins and ends as a sentence."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text[0].upper() + text[1:] + "." * text[-1].isalnum()

@@ -20,13 +20,13 @@ SHARE = 0.05  # of the sentences of a book that are in its extract
 
 
 def part(name: str, *values: Any) -> str:
-    """A piece of the page as HTML, by its name in `templates/parts.html`; values are escaped."""
+    """Return the piece of the page called `name` as HTML, with `values`, which are escaped."""
     macro = getattr(templates("narrative_twins.app").get_template("parts.html").module, name)
     return str(macro(*values))
 
 
 def shaded_text(result: StorySalience, operation: str) -> str:
-    """The text of a story as HTML, with its paragraphs and line breaks. The text content is
+    """Return the text of a story as HTML, with its paragraphs and line breaks. The text content is
     `displayed(result.story.text)`; each sentence is a `span` of the class `sentence`, the most
     salient fifth also of the class `top`. Scores are in `data-scores`, and shades for light and
     dark pages in the variables `--light` and `--dark`, for a style sheet to show. The tab key
@@ -43,8 +43,8 @@ def shaded_text(result: StorySalience, operation: str) -> str:
 
 
 def salience_curve(result: StorySalience, operation: str) -> str:
-    """The scores of a story as a curve in story order, with a vertical line at each window border,
-    as HTML with SVG."""
+    """Return the scores of a story by an operation as a curve in story order, as HTML with SVG.
+    Window borders are vertical lines."""
     scores, n = result.scores[operation], len(result.sentences)
     best, shown = scores.index(max(scores)), partial(shown_score, dtype=result.dtype)
     meaning = f", {OPERATIONS[operation].meaning}" if operation in OPERATIONS else ""
@@ -59,8 +59,8 @@ def salience_curve(result: StorySalience, operation: str) -> str:
 
 
 def story_reading(result: StorySalience, operation: str, token: str) -> str:
-    """A story by an operation as HTML: its curve, the shaded text, an extract as long as what is
-    underlined, and downloads by the token of the result."""
+    """Return a story, shaded by an operation, as HTML: its curve, its text, an extract with as many
+    sentences as are underlined in the text, and links to download the result by its token."""
     extract = displayed(str(result.extract(max(1, len(marked(result, operation))), operation)))
     html = part("advice_on", operation) + salience_curve(result, operation)
     html += shaded_text(result, operation) + part("legend") + part("extract", extract)
@@ -68,8 +68,8 @@ def story_reading(result: StorySalience, operation: str, token: str) -> str:
 
 
 def book_reading(result: BookSalience, token: str) -> str:
-    """A book as HTML: its shaded table of contents, an extract if sentences are scored, and
-    downloads."""
+    """Return a book as HTML: its shaded table of contents, an extract if sentences are scored, and
+    links to download the result by its token."""
     notes = " ".join([f"{result.extent}.", *result.footer])
     contents = part("book", result, book_contents(result), notes)
     if "sentence" in result.levels:
@@ -78,14 +78,12 @@ def book_reading(result: BookSalience, token: str) -> str:
 
 
 def displayed(text: str) -> str:
-    """A text as HTML can show it, of the same length; a carriage return before a line feed is a
-    space."""
+    """Return a text of the same length that HTML can show, without carriage returns."""
     return for_terminal(text.replace("\r\n", " \n").replace("\r", "\n"))
 
 
 def downloads(result: StorySalience | BookSalience) -> list[str]:
-    """The formats in which a result can be downloaded: those whose libraries are installed, and
-    which are not text for a terminal."""
+    """Return the formats in which a result can be downloaded, if their libraries are installed."""
     names = []
     for name in book_formats() if isinstance(result, BookSalience) else FORMATS:
         with suppress(ImportError):

@@ -1,5 +1,5 @@
-"""What the page and its endpoint score: input is checked, one story or book is scored at a time,
-and the last results are kept in memory."""
+"""The scoring for the page and its endpoint: input is checked, one story or book is scored at a
+time, and the last results are kept in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEPT = 64  # results in memory, for downloads and other shades; older ones are d
 Method: TypeAlias = Literal["one pass", "exact"]
 ONE_PASS, EXACT = get_args(Method)
 METHODS: dict[str, Approximation | None] = {ONE_PASS: "one-pass", EXACT: None}
-"""What the page calls the option `approximate`, and its values."""
+"""The values of the option `approximate`, by their names on the page."""
 ERRORS = (ValueError, TypeError, OSError)  # of input that can't be scored
 
 
@@ -37,8 +37,7 @@ class Scoring:
 
     Args:
         model: folder or Hub id of the encoder; None for the default encoder.
-        max_sentences: the maximum number of sentences of a story or book to score exactly; 500 take
-            some minutes on a laptop.
+        max_sentences: how many sentences may be scored exactly; 500 take minutes on a laptop.
     """
 
     def __init__(self, model: str | None = None, max_sentences: int = 500) -> None:
@@ -62,8 +61,8 @@ class Scoring:
         """Score a story.
 
         Args:
-            session: who can cancel it.
-            progress: called with the share that is done.
+            session: the session that can cancel the scoring.
+            progress: called with the share of the work that is done, from 0 to 1.
             text, operations, windows, split: see `ScoringOptions`; values may be of any type.
             method: one of `METHODS`.
 
@@ -93,7 +92,7 @@ class Scoring:
         levels: list[Any],
         method: Method = "one pass",
     ) -> BookSalience:
-        """Score the levels of the book in a file; see `score_story`."""
+        """Score the book in the file `path` at some levels; see `score_story`."""
         if path is None or not path.lower().endswith(book_suffixes()):
             raise ValueError(f"open a book first: {', '.join(book_suffixes())}")
         if not levels:
@@ -112,8 +111,8 @@ class Scoring:
             )
 
     def _approximation(self, method: str, text: str, sentences: int) -> Approximation | None:
-        """The option `approximate` for a method. Raises ValueError if the method is unknown, or the
-        text is too long for it."""
+        """Return the option `approximate` for a method. Raises a `ValueError` if the method is
+        unknown, or the text is too long for it."""
         if method not in tuple(METHODS):
             raise ValueError(f"the method is none of {', '.join(METHODS)}")
         if len(text) > MAX_CHARACTERS:
@@ -132,10 +131,11 @@ class Scoring:
     def _turn(
         self, session: str, progress: Callable[[float], Any], total: int = 1
     ) -> Iterator[Callable[[float], None]]:
-        """Wait until nothing else is scored; yields the function to call with how many of `total`
-        are done, which raises an error when the scoring is cancelled."""
+        """Wait until nothing else is scored. Yield a function to call with how many of `total`
+        units of work are done; it raises a `ValueError` if the scoring has been cancelled."""
 
         def update(done: float) -> None:
+            """Report how much is done, or raise an error if the scoring was cancelled."""
             if self._session != session:
                 raise ValueError("the scoring was cancelled")
             progress(done / total)
@@ -145,19 +145,19 @@ class Scoring:
             yield update
 
     def cancel(self, session: str) -> None:
-        """Stop what is scored for a session, if anything is, after a forward pass."""
+        """Stop the scoring for a session, if there is any, after the current forward pass."""
         # Of clients that wait for their turn gradio takes the event out of the queue.
         if self._session == session:
             self._session = ""
 
     def close(self) -> None:
-        """Stop for good, after a forward pass, in which a process can't exit."""
+        """Stop all scoring for good, and wait for the current forward pass to end."""
         self._session = ""
         self._lock.acquire()
 
     def keep(self, result: StorySalience | BookSalience) -> str:
-        """Keep a result for download, and return the random text by which it is fetched. Only the
-        last `KEPT` results are kept."""
+        """Keep a result for download, and return its token, a random text by which it is fetched.
+        Only the last `KEPT` results are kept."""
         token = secrets.token_urlsafe(12)
         self.results[token] = result
         while len(self.results) > KEPT:
@@ -166,6 +166,6 @@ class Scoring:
 
 
 def book_suffixes() -> tuple[str, ...]:
-    """The suffixes of the books that the page takes: those that are read in bounded time."""
+    """Return the suffixes of books that the page takes: all but PDF, whose reading is unbounded."""
     bounded = (form for name, form in BOOK_FORMATS.items() if name != "pdf")
     return tuple(suffix for form in bounded for suffix in form.suffixes)

@@ -20,7 +20,7 @@ POLICY = (
 )
 """The content security policy: browsers may load from and send to this server only."""
 MAX_FILE = 10_000_000
-"""Bytes of a file that is opened."""
+"""Bytes of the largest file that can be opened on the page."""
 
 
 def serve(
@@ -34,12 +34,12 @@ def serve(
     """Serve a page until Ctrl-C, which is raised as `KeyboardInterrupt`.
 
     Args:
-        build: builds the page, which has gradio's `blocks`, and `routes`: functions by the other
+        build: returns the page, which has gradio's `blocks`, and `routes`: functions by the other
             paths. Files that are opened on it are in a temporary folder.
         host: the address to listen at; default this machine only.
         port: default 7860, or the next free port; 0 for any free port.
         allow_hosts: further names by which the page may be reached, for example through a proxy.
-        ready: called with the address of the page when it can be asked.
+        ready: called with the address of the page when it can be requested.
 
     Raises:
         OSError: the host is unknown, or the port is taken.
@@ -64,8 +64,7 @@ def serve(
 
 
 def application(page: Any, hosts: Collection[str] = ()) -> Any:
-    """A page as an ASGI application that answers only under the names `hosts` and the names of
-    this machine."""
+    """Return an ASGI app that serves a page to requests for `hosts` and names of this machine."""
     # Otherwise gradio reports errors to its developers, and checks for updates.
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     import gradio as gr
@@ -75,6 +74,7 @@ def application(page: Any, hosts: Collection[str] = ()) -> Any:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
     async def add_policy(request: Request, call_next: Any) -> Any:
+        """Add the content security policy to a response."""
         response = await call_next(request)
         response.headers["content-security-policy"] = POLICY
         return response
@@ -109,7 +109,7 @@ def application(page: Any, hosts: Collection[str] = ()) -> Any:
 
 
 def _listen(host: str, port: int | None) -> socket.socket:
-    """A socket that listens at the port, or by default at the first free port from 7860 on."""
+    """Return a socket that listens at a port; for None, at the first free port from 7860 on."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for number in range(7860, 7960) if port is None else [port]:
         with suppress(OSError):

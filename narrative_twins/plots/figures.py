@@ -46,19 +46,19 @@ def salience_figure(
     bare: bool = False,
     unit: str = "sentence",
 ) -> Figure:
-    """Curves of a story's scores in story order, one panel per operation. The lines are interrupted
-    at window borders, which are drawn as dotted lines if there is room.
+    """Return a figure of a story's scores in story order, one panel with a curve per operation. The
+    curves are interrupted at window borders, which are drawn as dotted lines if there is room.
 
     Args:
+        sentences: the sentences, or other units, in order.
         windows: half-open ranges of sentence indices.
         scores: by operation, one score per sentence.
         labelled: by operation, the indices of sentences to number, most important first: at most
-            `MAX_LABELS`, fewer if there is no room. The first words of these sentences are listed
-            below the panels.
+            `MAX_LABELS`, fewer if there is no room. Their first words are listed below the panels.
         title, notes: a line above the panels, and sentences below them.
-        width: in inches.
-        bare: the panels only.
-        unit: what the scores are of, for the axis.
+        width: the width of the figure in inches.
+        bare: show the panels only.
+        unit: what is scored, for the axis.
     """
     inner = width - _LEFT - _RIGHT
     fit = min(MAX_LABELS, int(inner / (_DIGIT * (len(str(len(sentences))) + 0.5))))
@@ -109,8 +109,8 @@ def salience_figure(
 
 
 def space_labels(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Rising positions from `low` to `high`, moved so that neighbours are at least `gap` apart, or
-    evenly spread if there is no room for that gap."""
+    """Return the `wanted` positions, which rise, moved into the range from `low` to `high` so that
+    neighbours are at least `gap` apart, or evenly spread if there is no room for that gap."""
     gap = min(gap, (high - low) / max(1, len(wanted) - 1))
     # First from left to right, moving labels right; then back, moving those beyond the right end
     # left.
@@ -127,8 +127,7 @@ def space_labels(wanted: Sequence[float], gap: float, low: float, high: float) -
 def _draw_curve(
     axes: Axes, number: int, scores: np.ndarray, windows: Sequence[tuple[int, int]]
 ) -> None:
-    """Draw one line per window, and the axes, with a strip above the highest score for the numbers
-    of sentences."""
+    """Draw panel `number`: axes, one line per window, and a free strip at the top for numbers."""
     n, style, borders = len(scores), line_style(number), [lo for lo, _ in windows[1:]]
     if n > MAX_MARKERS:
         style |= {"marker": "", "linestyle": "-", "linewidth": 0.6}
@@ -151,8 +150,8 @@ def _draw_curve(
 def _number_sentences(
     axes: Axes, number: int, scores: Sequence[float], indices: Sequence[int], width: float
 ) -> None:
-    """Mark some sentences of a panel `width` inches wide, and write their numbers in a row at its
-    top, without overlaps."""
+    """Mark the sentences with these indices in panel `number`, and write their numbers in a row at
+    its top, without overlaps. The panel is `width` inches wide."""
     style = line_style(number) | {"linestyle": "", "markersize": 5.5}
     digit = _DIGIT * len(scores) / width
     size = digit * len(str(len(scores)))

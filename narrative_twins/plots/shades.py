@@ -15,23 +15,23 @@ from narrative_twins.plots.style import INK, one_line
 Colour: TypeAlias = tuple[int, int, int]
 
 PALE, STRONG = (0xFF, 0xFF, 0xFF), (0xF2, 0x9E, 0x4C)
-"""The background of the least and the most salient sentence; text has a contrast of at least 7.5 to
-1 on all shades."""
+"""Background of the least and the most salient sentence; text has a contrast of at least 7.5."""
 PALE_DARK, STRONG_DARK = (0x21, 0x1E, 0x1B), (0x94, 0x50, 0x0F)
 """The same on a dark page, for light text, with a contrast of at least 5 to 1."""
 
 MAX_SENTENCES = 2000
-"""Notebooks keep what they show: a book in full would make them slow to open."""
+"""Sentences shown in a notebook, which saves its output: a whole book would make it slow to
+open."""
 
 
 def hex_color(colour: Colour) -> str:
-    """A colour in the notation of CSS and matplotlib, such as `#1b1b1f`."""
+    """Return a colour in the notation of CSS and matplotlib, such as `#1b1b1f`."""
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
 def shares(scores: list[float]) -> NDArray[np.float64]:
-    """The scores scaled to 0 for the lowest of the story and 1 for the highest; all 0 if they are
-    equal. What is NaN, since it can't be compared, stays NaN."""
+    """Return the scores scaled to 0 for the lowest of the story and 1 for the highest, shape (n,);
+    all 0 if they are equal. NaN stays NaN."""
     values = np.asarray(scores, np.float64)
     low = float(np.fmin.reduce(values, initial=np.nan))
     high = float(np.fmax.reduce(values, initial=np.nan))
@@ -39,8 +39,7 @@ def shares(scores: list[float]) -> NDArray[np.float64]:
 
 
 def shades(scores: list[float], pale: Colour = PALE, strong: Colour = STRONG) -> list[Colour]:
-    """The background colour of each score: `pale` for the lowest of the story and for NaN,
-    `strong` for the highest."""
+    """Return a colour per score: `pale` for the lowest and NaN, up to `strong` for the highest."""
     share = np.nan_to_num(shares(scores))
     colours = np.outer(1 - share, pale) + np.outer(share, strong)
     return [(int(red), int(green), int(blue)) for red, green, blue in np.rint(colours)]
@@ -56,9 +55,9 @@ def shaded_cell(
     strong: Container[int] = (),
     paragraphs: Container[int] = (),
 ) -> str:
-    """The sentences of a story in its order, each shaded by its score, with a description that is
-    shown while the pointer is on it; those in `strong` are bold, those in `paragraphs` begin a
-    paragraph.
+    """Return the sentences of a story in order as HTML, each shaded by its score and with a
+    description that is shown while the pointer is on it. Sentences with an index in `strong` are
+    bold, with an index in `paragraphs` begin a paragraph; `notes` are shown below.
 
     Text and background of a sentence both have colours of their own, so that it can be read on
     light and dark pages; everything else has the colours of the page. Styles are in attributes,

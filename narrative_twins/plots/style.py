@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
-"""The colours of Okabe and Ito without yellow, which is too pale on white; highest contrast
-first."""
+"""The colours of Okabe and Ito without yellow, too pale on white; highest contrast first."""
 LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
@@ -64,8 +63,8 @@ _LOCK = threading.RLock()
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Colour, line style and marker of a line, by its number: different for 84 lines, for 12 even
-    without colour."""
+    """Return the colour, line style and marker of the line with this number, as options of
+    matplotlib. They differ for 84 lines, and without colour for 12."""
     return {
         "color": PALETTE[number % len(PALETTE)],
         "linestyle": LINES[number % len(LINES)],
@@ -75,8 +74,8 @@ def line_style(number: int) -> dict[str, Any]:
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Within it, figures are drawn and saved in the package's style, with only the fonts of the
-    user's settings."""
+    """Context in which figures are drawn and saved in the package's style; of the user's settings
+    of matplotlib only the fonts are kept."""
     check_extra("plot")
     from matplotlib import rcParams, style
 
@@ -88,7 +87,7 @@ def figure_style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, with its size in inches; draw on it within `figure_style`."""
+    """Return an empty figure of this size in inches; draw on it within `figure_style`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -101,7 +100,8 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def render(figure: Figure, form: str, dpi: int = 200) -> bytes:
-    """A figure as PNG or SVG: equal figures give equal bytes. An SVG keeps text as text."""
+    """Return a figure as the bytes of a file in the format `form`, `"png"` or `"svg"`. Equal
+    figures give equal bytes. An SVG keeps text as text."""
     data = io.BytesIO()
     # None leaves an entry out.
     names = ("Date", "Creator", "Format", "Type") if form == "svg" else ("Software",)
@@ -129,28 +129,26 @@ def check_figure(path: str | os.PathLike[str] | None) -> None:
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure to a file, completely or not at all; the suffix selects PNG or SVG. Raises
-    errors as `check_figure`."""
+    """Write a figure as a complete `.png` or `.svg` file. Raises the errors of `check_figure`."""
     check_figure(path)
     with atomic_write(path) as file:
         file.write(render(figure, Path(path).suffix.lower()[1:]))
 
 
 def printable(text: str) -> str:
-    """Text with U+FFFD for control characters, which could control a terminal and are not allowed
-    in HTML, and for lone surrogates, which can't be encoded. Joiners and direction marks are
-    kept."""
+    """Return a text with U+FFFD in place of control characters, which could control a terminal and
+    are not allowed in HTML, and of lone surrogates, which can't be encoded."""
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def one_line(text: str) -> str:
-    """Printable text with all runs of white space replaced by single spaces."""
+    """Return a text on one line, printable and with each run of white space as one space."""
     return printable(" ".join(text.split()))
 
 
 def shortened(text: str, length: int, both_ends: bool = False) -> str:
-    """The text as one line of at most `length` characters, with an ellipsis for what is left out:
-    at the end, or in the middle with `both_ends`, for example for names."""
+    """Return a text as one line of at most `length` characters. An ellipsis replaces what is too
+    long: the end, or with `both_ends` the middle, for example of names."""
     line = one_line(text)
     if len(line) <= length:
         return line
@@ -161,14 +159,15 @@ def shortened(text: str, length: int, both_ends: bool = False) -> str:
 def write_line(
     figure: Figure, x: float, y: float, text: str, max_width: float, **style: Any
 ) -> None:
-    """Write a line of text at a position in inches, shortened to at most `max_width` inches."""
+    """Write a line of text at a position in inches, shortened to at most `max_width` inches.
+    `style` has options of `Figure.text`."""
     width, height = figure.get_size_inches()
     line = fit_text(figure, text, max_width, **style)
     figure.text(x / width, y / height, line, va="baseline", **style)
 
 
 def fit_text(figure: Figure, text: str, max_width: float, **style: Any) -> str:
-    """As much of a text as fits into `max_width` inches; see `shortened`."""
+    """Return a text, as by `shortened` if it would take more than `max_width` inches."""
     # About 30 characters fit an inch: a first cut, so that a long text need not be measured.
     line = shortened(text, int(max_width * 30) + 2)
     probe = figure.text(0, 0, line, **style)

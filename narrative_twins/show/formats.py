@@ -32,8 +32,8 @@ class Layout:
     """How results are laid out.
 
     Attributes:
-        top: show only this many sentences of each story. JSON lists them as `top` and keeps the
-            others; curves label them.
+        top: show only this many sentences of each story. JSON keeps the others and lists these as
+            `top`; curves label these.
         console: the width and colours of the format `text`.
         share: in place of `top`, the share of the sentences in the format `extract`.
     """
@@ -57,9 +57,9 @@ class OutputFormat:
         name: the name of the format, which is also the suffix of downloads.
         write: writes results of stories.
         media_type: its MIME type.
-        suffixes: of files that are in this format.
+        suffixes: the suffixes of files in this format.
         write_book: writes the result of a book; None if a book can't have this format.
-        binary: its pieces are bytes that no terminal can show.
+        binary: whether its pieces are bytes that no terminal can show.
         extra: the extra of this package that it needs, such as `plot`.
         download: whether the web page offers it.
     """
@@ -74,7 +74,7 @@ class OutputFormat:
     download: bool = True
 
     def check(self) -> None:
-        """Raise an ImportError that says what to install, if a library is missing."""
+        """Raise an `ImportError` that says what to install, if a library is missing."""
         if self.extra is not None:
             check_extra(self.extra)
 
@@ -84,9 +84,11 @@ FORMATS: dict[str, OutputFormat] = {}
 
 
 def register_format(name: str, media_type: str, **properties: Any) -> Callable[[Writer], Writer]:
-    """Decorator that registers a function as the writer of a format; see `OutputFormat`."""
+    """Return a decorator that registers a function as the writer of a format. `properties` are the
+    other fields of `OutputFormat`."""
 
     def register(write: Writer) -> Writer:
+        """Register a writer, and return it unchanged."""
         FORMATS[name] = OutputFormat(name, write, media_type, **properties)
         return write
 
@@ -94,7 +96,7 @@ def register_format(name: str, media_type: str, **properties: Any) -> Callable[[
 
 
 def book_formats() -> list[str]:
-    """The names of the formats that a book can have."""
+    """Return the names of the formats that a book can have."""
     return [name for name, form in FORMATS.items() if form.write_book is not None]
 
 
@@ -105,12 +107,12 @@ def write_results(
     console: Console | None = None,
     share: float | None = None,
 ) -> Pieces:
-    """Results in a format, in pieces, lazily. Iterating raises `ValueError` for an image of
-    none or several stories.
+    """Return results in a format, in pieces that are made lazily. For an image of none or several
+    stories, the first piece raises a `ValueError`.
 
     Args:
-        results: of stories, from `score_stories`, or of a book.
-        name: one of `FORMATS`; of a book, one of `book_formats`.
+        results: the results of stories, from `score_stories`, or the result of a book.
+        name: a name in `FORMATS`; for a book, one of `book_formats`.
         top, console, share: see `Layout`; the default console writes plain text of 120 columns.
     """
     layout = Layout(top, console or Console(file=io.StringIO(), width=120), share)
@@ -130,6 +132,7 @@ def write_results(
     download=False,
 )
 def _text(results: Iterable[StorySalience], layout: Layout) -> Pieces:
+    """Yield a table for the terminal per story."""
     for result in results:
         with layout.console.capture() as captured:
             layout.console.print(to_table(result, layout.top))
@@ -143,8 +146,8 @@ def _text(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     download=False,
 )
 def _extract(results: Iterable[StorySalience], layout: Layout) -> Pieces:
-    """The most salient sentences in story order, one per line; each of several stories under its
-    name."""
+    """Yield the most salient sentences of each story, one per line and in story order, under the
+    name of the story if there are several."""
     remaining = iter(results)
     first = list(islice(remaining, 2))
     for at, result in enumerate(chain(first, remaining)):
@@ -160,6 +163,7 @@ def _extract(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     write_book=lambda book, layout: [json.dumps(book.json(), ensure_ascii=False) + "\n"],
 )
 def _json(results: Iterable[StorySalience], layout: Layout) -> Pieces:
+    """Yield a JSON list with an object per story."""
     yield "["
     separator = ""
     for result in results:
@@ -170,12 +174,13 @@ def _json(results: Iterable[StorySalience], layout: Layout) -> Pieces:
 
 @register_format("jsonl", "application/jsonl", suffixes=(".jsonl", ".ndjson"), download=False)
 def _json_lines(results: Iterable[StorySalience], layout: Layout) -> Pieces:
+    """Yield a JSON object per story, each on a line."""
     for result in results:
         yield f"{_object(result, layout)}\n"
 
 
 def result_data(result: StorySalience, top: int | None) -> dict[str, Any]:
-    """A result as JSON data, with the `top` most salient sentences if that is a number."""
+    """Return a result as JSON data; with its `top` most salient sentences unless `top` is None."""
     data = result.json()
     if top is not None:
         data["top"] = [asdict(sentence) for sentence in result.top(top)]
@@ -183,13 +188,13 @@ def result_data(result: StorySalience, top: int | None) -> dict[str, Any]:
 
 
 def _object(result: StorySalience, layout: Layout) -> str:
+    """Return `result_data` as JSON on one line."""
     return json.dumps(result_data(result, layout.top), ensure_ascii=False)
 
 
 @register_format("csv", "text/csv", suffixes=(".csv",))
 def _csv(results: Iterable[StorySalience], layout: Layout) -> Pieces:
-    """One row per sentence. Texts that a spreadsheet would take for formulas get an apostrophe in
-    front."""
+    """Yield the names of the columns, and a line per sentence."""
     header = ["story", "index", "window", "start", "end", "sentence"]
     for at, result in enumerate(results):
         lines = [] if at else [_row(*header, *result.scores)]
@@ -204,6 +209,7 @@ def _csv(results: Iterable[StorySalience], layout: Layout) -> Pieces:
 
 
 def _row(*cells: Any) -> str:
+    """Return the cells of a row as a line of CSV."""
     line = io.StringIO()
     # With this terminator cells that have a carriage return are quoted too.
     csv.writer(line, lineterminator="\r\n").writerow(map(_as_text, cells))
@@ -215,8 +221,8 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 
 
 def _as_text(cell: Any) -> Any:
-    """A text that a spreadsheet shows as it is: with an apostrophe in front if it would be taken
-    for a formula (OWASP, "CSV injection")."""
+    """Return a cell that a spreadsheet shows unchanged: a text that it would take for a formula
+    gets an apostrophe in front (OWASP, "CSV injection")."""
     is_formula = isinstance(cell, str) and cell.startswith(_FORMULAS)
     return f"'{cell}" if is_formula else cell
 
@@ -225,10 +231,13 @@ def _as_text(cell: Any) -> Any:
     "html", "text/html", suffixes=(".html", ".htm"), write_book=lambda book, layout: book_html(book)
 )
 def _html(results: Iterable[StorySalience], layout: Layout) -> Pieces:
+    """Yield a page with all stories, in pieces."""
     return to_html(results, layout.top)
 
 
 def _register_image(form: str, media_type: str) -> None:
+    """Register an image format, `"png"` or `"svg"`."""
+
     @register_format(
         form,
         media_type,
@@ -238,7 +247,7 @@ def _register_image(form: str, media_type: str) -> None:
         extra="plot",
     )
     def image(results: Iterable[StorySalience], layout: Layout) -> Pieces:
-        """The curves of one story."""
+        """Yield the curves of one story. Raises a `ValueError` for none or several."""
         # Two tell one story from several, of which there may be millions.
         first = list(islice(results, 2))
         if len(first) != 1:
@@ -254,16 +263,14 @@ _register_image("svg", "image/svg+xml")
 
 
 def read_results(paths: Iterable[str | os.PathLike[str]]) -> Iterator[StorySalience]:
-    """Read saved results, lazily and in order. Stories without an id are numbered through all
-    files.
+    """Yield saved results, lazily and in order. Stories without an id are numbered across files.
 
     Args:
         paths: files from `narrative-twins score` with `--format jsonl` or `json`, or lines of
             `StorySalience.json` as JSON; `-` for standard input, as JSON Lines.
 
     Raises:
-        ValueError: a file can't be read, has no scores, or what is not a result; has the file and
-            the line.
+        ValueError: a file can't be read, or has something else; the message names the place.
     """
     index = 0
     for path in paths:

@@ -1,5 +1,5 @@
-"""Stories and books as self-contained HTML pages, which load nothing from elsewhere. They are made
-from the files in `templates/`, in which all text is escaped."""
+"""Stories and books as self-contained HTML pages, which load nothing from elsewhere. They are
+rendered from the files in `templates/`, in which all text is escaped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PIECES = 500
 
 @cache
 def templates(package: str = "narrative_twins.show") -> Environment:
-    """The templates of a package, which escape all text that is not `Markup`."""
+    """Return the jinja environment of a package's templates, where only `Markup` is not escaped."""
     environment = Environment(
         loader=PackageLoader(package),
         autoescape=True,
@@ -39,23 +39,22 @@ def templates(package: str = "narrative_twins.show") -> Environment:
 
 
 def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterator[str]:
-    """An HTML page without scripts and external resources, in pieces. Results are read lazily, and
-    `top` limits the sentences of each story as in `to_table`."""
+    """Yield an HTML page of results in pieces. It has no scripts and no external resources. Results
+    are read lazily, and `top` limits the sentences of each story as in `to_table`."""
     sections = (Markup(section(result, top)) for result in results)
     return page("stories.html", "Narrative salience", sections=sections)
 
 
 def book_html(result: BookSalience) -> Iterator[str]:
-    """A page with the table of contents of a book, shaded by salience, that opens down to the
-    sentences, in pieces. It has no scripts, and is light or dark as the reader's system is."""
+    """Yield an HTML page of a book in pieces: its table of contents, shaded by salience, that opens
+    down to the sentences. It has no scripts, and is light or dark as the reader's system is."""
     title, chapters = f"{result.name}: narrative salience", book_contents(result)
     return page("book.html", title, result=result, chapters=chapters)
 
 
 def book_contents(result: BookSalience) -> Iterator[Markup]:
-    """The table of contents of a book as HTML: an element per chapter, which opens down to the
-    sentences. Shades are the variables `--light` and `--dark` of elements of the class `unit`, for
-    a style sheet."""
+    """Yield the table of contents of a book as HTML: an element per chapter, which opens down to
+    the sentences. Shades are the variables `--light` and `--dark` of elements of class `unit`."""
     scenes = result.scenes
     values: dict[str, Any] = {
         "result": result,
@@ -70,8 +69,8 @@ def book_contents(result: BookSalience) -> Iterator[Markup]:
 
 
 def _styles(result: BookSalience, level: Level) -> list[Markup]:
-    """The style attribute of each unit, with its shade: of a chapter within the book, of a scene
-    within its chapter, of a sentence within its scene."""
+    """Return the style attribute of each unit of a level, with its shade: of a chapter within the
+    book, of a scene within its chapter, of a sentence within its scene; empty if not scored."""
     units = result.units(level)
     if level not in result.levels:
         return [Markup("")] * len(units)
@@ -85,16 +84,15 @@ def _styles(result: BookSalience, level: Level) -> list[Markup]:
 
 
 def page(template: str, title: str, **values: Any) -> Iterator[str]:
-    """A page from a template with these values, in pieces. Its content security policy forbids
-    browsers to run scripts and to load external resources. The title is any text."""
+    """Return a page in pieces, rendered from a template with these values and a title, which is any
+    text. Its content security policy forbids scripts and external resources."""
     stream = templates().get_template(template).stream(title=shortened(title, 120), **values)
     stream.enable_buffering(_PIECES)
     return stream
 
 
 def section(result: StorySalience, top: int | None = None) -> str:
-    """One story as HTML: a heading and a table of the sentences; `top` limits them as in
-    `to_table`."""
+    """Return one story as HTML: a heading and a table of sentences, limited as by `to_table`."""
     windows, names = shown_windows(result, top), list(result.scores)
     is_excerpt = sum(map(len, windows.values())) < len(result.sentences)
     return (
@@ -117,8 +115,7 @@ def section(result: StorySalience, top: int | None = None) -> str:
 
 
 def _headings(result: StorySalience) -> dict[int, list[str]]:
-    """The headings of the story that are in no sentence, by the index of the sentence after
-    them."""
+    """Return the headings of a story that are in no sentence, by the index of the next sentence."""
     headings: dict[int, list[str]] = {}
     for lo, hi in find_headings(result.story.text):
         after = bisect_left(result.spans, (lo, 0))

@@ -1,5 +1,4 @@
-"""Results as text for the terminal, and which sentences are highlighted there, on pages and in
-figures."""
+"""Results as text for the terminal, and which sentences are highlighted there and on pages."""
 
 from __future__ import annotations
 
@@ -31,8 +30,8 @@ _STARRED = Style(bold=True, color=INK, bgcolor=hex_color(STRONG))
 
 
 def in_encoding(text: str, encoding: str) -> str:
-    """Text that an encoding can write: itself, or with ASCII in place of stars, bars and lines, and
-    `?` in place of other characters that the encoding lacks."""
+    """Return a text that an encoding can write: the text itself, or with ASCII in place of stars,
+    bars and lines, and `?` in place of other characters that the encoding lacks."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
@@ -41,13 +40,13 @@ def in_encoding(text: str, encoding: str) -> str:
 
 
 def marked(result: StorySalience, operation: str) -> set[int]:
-    """The indices of the sentences that have a star by an operation, see `Scored.marked`."""
+    """Return the indices of the sentences that have a star by an operation, see `Scored.marked`."""
     return set(result.marked(operation))
 
 
 def shown_windows(result: StorySalience, top: int | None) -> dict[str, list[int]]:
-    """The indices of the `top` most salient sentences (None for all) of each window that has some,
-    by its heading; numbers in headings count from 1."""
+    """Return the indices of the `top` most salient sentences (None for all) by window. The keys are
+    headings of the windows, counted from 1. Windows without such a sentence are left out."""
     shown = set(result.highest(len(result.sentences) if top is None else top))
     windows = {
         f"window {w}: sentences {lo + 1} to {hi}": [i for i in range(lo, hi) if i in shown]
@@ -57,7 +56,7 @@ def shown_windows(result: StorySalience, top: int | None) -> dict[str, list[int]
 
 
 def caption(result: StorySalience) -> str:
-    """The legend of stars and shades, and the notes on the scores."""
+    """Return the legend of stars and shades, with the notes on the scores."""
     legend = (
         f"{MARK} the most salient fifth by each operation; bars and shades go from the lowest score"
         f" of the story to the highest; sentences are highlighted by {result.primary_operation}."
@@ -66,25 +65,24 @@ def caption(result: StorySalience) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text from outside on one line of a terminal."""
+    """Return a text from outside on one line that is safe to print."""
     return for_terminal(one_line(text))
 
 
 def bars_of(values: list[float]) -> list[str]:
-    """A bar for each value, from the lowest of them to the highest; none for NaN."""
+    """Return a bar for each value, from the lowest to the highest of them; a space for NaN."""
     return [" " if math.isnan(share) else BARS[round(share * 7)] for share in shares(values)]
 
 
 def to_table(result: StorySalience, top: int | None = None) -> Table:
-    """A `rich` table of a story: one row per sentence, one column per operation, a heading per
-    window. It can be read on dark and light terminals and without colour: bars grow with salience,
-    and the most salient scores have a star and a coloured background. By the primary operation, the
-    most salient sentences are bold, and the lower half is dim.
+    """Return a `rich` table of a story: one row per sentence, one column per operation, a heading
+    per window. It can be read on dark and light terminals and without colour: bars grow with
+    salience, and the most salient scores have a star and a coloured background. By the primary
+    operation, the most salient sentences are bold, and the lower half is dim.
 
     Args:
         result: a result, from `score_stories`.
-        top: show only this many sentences, the most salient by the primary operation, in story
-            order.
+        top: show only this many sentences, the most salient, in story order.
     """
     table = _table([*result.scores, "sentence"])
     table.title, table.title_style = Text(_cell(result.title), "bold"), "bold"
@@ -112,7 +110,7 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
 
 
 def _table(columns: Sequence[str]) -> Table:
-    """An empty table with a column of numbers, columns of scores, and a wide one of text."""
+    """Return an empty table: a column of numbers, one for each score, and a wide one of text."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, expand=True)
     for name in ("#", *columns[:-1]):
         table.add_column(Text(_cell(name)), justify="right", no_wrap=True)
@@ -121,8 +119,8 @@ def _table(columns: Sequence[str]) -> Table:
 
 
 def book_text(result: BookSalience, top: int, console: Console) -> Iterator[str]:
-    """A table of contents with scores and bars, then the `top` most salient sentences of each
-    chapter in story order, chapter by chapter. The console decides about width and colours."""
+    """Yield, as pieces of text, a table of contents with scores and bars, the `top` most salient
+    sentences of each chapter in story order, and the notes, in the console's width and colours."""
     with console.capture() as captured:
         console.print(Text(f"{_cell(result.name)}: {result.extent}", _BOLD), soft_wrap=True)
         if result.levels != ("sentence",):
@@ -157,11 +155,12 @@ def book_text(result: BookSalience, top: int, console: Console) -> Iterator[str]
 
 
 def _trimmed(text: str) -> str:
-    """Lines without the spaces by which they are padded to the width of the console."""
+    """Return lines without the spaces by which they are padded to the width of the console."""
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 def _contents(result: BookSalience) -> Table:
+    """Return a table of the chapters of a book and their scenes, with scores and bars."""
     names = list(dict.fromkeys([*result.chapters.scores, *result.scenes.scores]))
     table = _table([*names, "chapter"])
     scenes = _with_bars(result.scenes, names, result.chapters.inside, result.dtype)
@@ -180,8 +179,8 @@ def _contents(result: BookSalience) -> Table:
 def _with_bars(
     units: Scored, names: Sequence[str], groups: Sequence[Span], dtype: str | None
 ) -> list[list[str]]:
-    """The scores of each unit by the operations in `names`, each with a bar among its group; empty
-    if it was not scored."""
+    """Return, for each unit, its score by each operation in `names` as text with a bar, empty if it
+    has none. Bars compare the units of a group; `groups` are half-open ranges."""
     columns = []
     for name in names:
         if name not in units.scores:
