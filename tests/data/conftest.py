@@ -1,4 +1,4 @@
-"""Fixtures: writing rows to a file and loading them with a cache of their own."""
+"""Writing rows to a file, and loading them with a cache of their own."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ def write(path: Path, rows, features=None) -> str:
 
 @pytest.fixture
 def cached(tmp_path):
-    """A loading function with a cache of its own."""
+    """A loading function with a cache."""
     return lambda function: partial(function, cache_dir=str(tmp_path / "cache"))
 
 
@@ -38,15 +38,3 @@ def load(cached, tmp_path):
         return cached(function)(write(tmp_path / name, rows), "train", **settings).to_list()
 
     return load
-
-
-@pytest.fixture
-def warnings(caplog):
-    """The warnings of the package since the last call."""
-
-    def warnings() -> list[str]:
-        found = [r.getMessage() for r in caplog.records if r.name.startswith("narrative_twins")]
-        caplog.clear()
-        return found
-
-    return warnings

@@ -145,7 +145,6 @@ def test_columns_of_the_story_are_kept():
         ({}, "no column 'choices' .*'most_important'"),
         ({"summary": ""}, "'summaries': sentence 0 is empty"),
         ({"labels": [1, 0]}, r"'labels' has 2 numbers for 3 sentence"),
-        ({"labels": [1, "0", 0]}, "'labels' has '0' for sentence 1; a finite number"),
         ({"labels": [1, 0, float("nan")]}, "'labels' has nan for sentence 2"),
         ({"labels": [1, 0, 1e308]}, r"'labels' has 1e\+308 for sentence 2; .* at most 1e\+30"),
         ({"annotations": [[1, 0, 0], [1, 0]]}, r"'annotations\[1\]' has 2 numbers for 3"),
@@ -158,12 +157,7 @@ def test_columns_of_the_story_are_kept():
         ({"text": 3, "spans": [[0, 1]]}, "'text' is int"),
         ({"text": "Nadia ran.", "spans": [[0, 1]]}, r"'text': sentence 1 .* is not in the text"),
         ({"text": TEXT, "spans": [[0, 3], [4, 4]]}, r"'spans\[1\]' = \[4, 4\] is not a range"),
-        ({"text": TEXT, "spans": [[[0, 3]], [[7, 4]]]}, r"= \[7, 4\] is not a range"),
-        (
-            {"text": TEXT, "highlights": [[30, 40]]},
-            r"is not a range .* of the 39 characters of 'text",
-        ),
-        ({"text": TEXT, "spans": [[0.0, 3]]}, "is not a range"),
+        ({"text": TEXT, "highlights": [[30, 40]]}, "is not a range .* of the 39 characters of 'te"),
         ({"text": TEXT, "spans": [{"start": 0, "end": 10}]}, r"'spans\[0\]' = .* not a range"),
     ],
 )
@@ -190,10 +184,8 @@ def test_invalid_answers(tmp_path, row, message):
     [
         ("m,A.,1\nm,B.,\n", r"line 3: an empty cell; each row needs story_id, sentence"),
         ("m,A.,high\n", r"line 2.*'label' is 'high'; a finite number"),
-        ("m,A.,nan\n", "line 2.*'label' is 'nan'"),
         ("m,A.,1\nn,B.,1\nm,C.,1\n", r"line 4: story 'm' has rows further above; put"),
         ("m,A.,1,a\nm,B.,1,b\n", "line 2.*the annotators of story 'm' have different sentences"),
-        ("m,A.,1,a\nm,B.,1,a\nm,A.,1,b\n", "line 2.*the annotators of story 'm' have different"),
         ("m,A.,1,,x\nm,B.,1,,\n", "line 2.*the windows of the story are 'x', ''; give each row"),
         ("m,A.,1,,x\nm,B.,1,,y\nm,C.,0,,x\n", "line 2.*the windows of the story are 'x', 'y', 'x'"),
     ],

@@ -2,10 +2,8 @@
 
 import csv
 import gzip
-import json
 import os
 from functools import partial
-from pathlib import Path
 
 import pyarrow.parquet
 import pytest
@@ -26,8 +24,6 @@ from narrative_twins.stories import reading
 from support.memory import memory_below
 
 TWINS = {"id": "a", "story": ["Nadia ran."], "twin": ["She hurried."]}
-
-
 SHORT = {
     "story": ["Nadia ran.", "\u2028 It \U0001f600."],
     "twin": ["She hurried."],
@@ -75,8 +71,7 @@ def test_rows_that_data_sets_save_are_loaded(cached, tmp_path, count):
     for name, (save, options) in SAVED.items():
         path = str(tmp_path / name)
         getattr(Dataset.from_list(rows, features=StoryTwinsBuilder.FEATURES), save)(path, **options)
-        loaded = cached(load_story_twins)(path, "train")
-        assert loaded.to_list() == rows
+        assert cached(load_story_twins)(path, "train").to_list() == rows
 
 
 def test_ids_types_and_places_of_errors(cached, tmp_path):
@@ -107,7 +102,6 @@ UNREADABLE = [
     ("rows.json", b'{"story": [], "a": {}}', "row 0, id 'story': is list; a row must be"),
     ("rows.json", b'{"a": 1}\n{"a": \n', "rows.json, line 2: is not valid JSON"),
     ("rows.json.gz", gzip.compress(b"[]", mtime=0)[:-9], "rows.json.gz: can't be read"),
-    ("rows.json.gz", b"[]", "rows.json.gz: can't be read"),
     ("rows.parquet", b"PAR1", "rows.parquet: can't be read"),
     ("rows.csv", b"id,story\n1,A.\n", "the columns of the table are 'id', 'story'; it needs"),
     ("rows.csv", b"story_id,sentence,label\n1,\xff,3\n", "rows.csv: .*not CSV in UTF-8"),
@@ -134,46 +128,30 @@ def test_compressed_rows_are_bounded(suffix, tmp_path, monkeypatch):
 
 
 def test_parquet_with_two_columns_of_a_name(tmp_path):
-    column = pyarrow.array(["A."])
-    pyarrow.parquet.write_table(
-        pyarrow.table([column, column], names=["story", "story"]), tmp_path / "a.parquet"
-    )
+    table = pyarrow.table([["A."], ["A."]], names=["story", "story"])
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(RowError, match="has several columns 'story'; rename or remove all but"):
         list(read_records(str(tmp_path / "a.parquet")))
 
 
-# Rows that are left out
-
-
-def synopsis(sizes, twin_sizes) -> dict:
-    """A row as published, whose windows of story and twin have these sizes."""
-    windows_of = [w for w, size in enumerate(sizes) for _ in range(size)]
-    twin_windows = [w for w, size in enumerate(twin_sizes) for _ in range(size)]
-    return {
-        "english_narrative": [f"Sentence {i}." for i in range(sum(sizes))],
-        "translated_narrative_twin": [f"Line {j}." for j in range(sum(twin_sizes))],
-        # A sentence of the twin is aligned to the first sentence of its window.
-        "alignment": [[windows_of.index(w), j] for j, w in enumerate(twin_windows)],
-    }
-
-
-def test_rows_that_are_left_out_are_reported(cached, tmp_path, warnings):
-    rows = {"a": synopsis([3, 3], [3, 3]), "b": synopsis([3, 3], [3, 2]), "c": synopsis([1], [3])}
+def test_rows_that_are_left_out_are_reported(cached, tmp_path, caplog):
+    sizes = {"a": (3, 3), "b": (3, 2), "c": (1, 3)}
+    windows = {id_: [["A."] * size for size in sizes[id_]] for id_ in sizes}
+    rows = {id_: {"story": windows["a"], "twin": windows[id_]} for id_ in windows}
     path = write(tmp_path / "rows.json", rows)
-    get = partial(cached(load_window_twins), path, "train", windows=2)
+    get = partial(cached(load_window_twins), path, "train")
     warning = (
         "train: 2 of 3 rows are left out, which have too few sentences in a window (min_window);"
         f" the first is {path}, row 1, id 'b': window 1 of 'twin' has 2 sentence(s), fewer than 3"
     )
     for streaming in (False, True):
-        assert [row["id"] for row in get(streaming=streaming)] == ["a"]
-        assert warnings() == [warning]
+        caplog.clear()
+        assert [row["id"] for row in get(streaming=streaming, min_window=3)] == ["a"]
+        ours = [each for each in caplog.records if each.name.startswith("narrative_twins")]
+        assert [each.getMessage() for each in ours] == [warning]
     assert [row["id"] for row in get(min_window=2)] == ["a", "b"]
     with pytest.raises(ValueError, match="min_window=0: a window needs at least 1 sentence"):
         get(min_window=0)
-
-
-# The cache
 
 
 def test_cache_is_used_until_files_change(cached, tmp_path, load):
@@ -191,13 +169,8 @@ def test_cache_is_used_until_files_change(cached, tmp_path, load):
 
 def test_columns_and_settings_do_not_share_a_cache(load, monkeypatch):
     """The same file is loaded by all functions, and after an update that adds columns."""
-    row = {
-        "story": ["A.", "B.", "C.", "D."],
-        "twin": ["A."],
-        "alignment": [[0, 0], [3, 0]],
-        "turning_points": [0, 1, 2, 3, 3],
-        "choices": [1],
-    }
+    row = {"story": ["A.", "B.", "C.", "D."], "twin": ["A."], "alignment": [[0, 0], [3, 0]]}
+    row |= {"turning_points": [0, 1, 2, 3, 3], "choices": [1]}
     for windows in (1, 2):
         (found,) = load(load_window_twins, [row], windows=windows, min_window=1)
         assert len(found["story"]) == windows
@@ -210,80 +183,40 @@ def test_columns_and_settings_do_not_share_a_cache(load, monkeypatch):
     assert list(load(load_story_twins, [row])[0]) == columns[::-1]
 
 
-# Tables
-
-
-def tripod(path: Path, *rows: tuple) -> str:
-    header = ["movie_name", "synopsis_raw", "synopsis_segmented", "tp1", "tp2", "tp3", "tp4", "tp5"]
-    cells = [
-        [name, "", " ".join(f"[STR_SENT] {text} [END_SENT]" for text in texts), *points]
-        for name, texts, *points in rows
-    ]
-    with open(path, "w", newline="", encoding="utf-8-sig") as file:
-        csv.writer(file).writerows([header, *cells])
-    return str(path)
+TRIPOD = [
+    ("Omar (Ann (junior)) buys\u00a0a mill , old .", "Omar buys a mill, old.", "Omar buys a mill , old ."),
+    ("[2]", None, "[2]"),
+    ('"They let [him] in!"[Note 3]', '"They let [him] in!"', '"They let [him] in!"[Note 3]'),
+    (" ", None, None),
+    ("(This is  a joke.)", None, "(This is a joke.)"),
+    ("It burns,\nthe ﬁre) \u2014 all.", "It burns, the fire) \u2014 all.", "It burns, the fire \u2014 all."),
+    ("A .45 lies there (why?).", "A .45 lies there.", "A .45 lies there ."),
+    ("The end... (see below", "The end... (see below", "The end..."),
+]  # fmt: skip
+"""Invented sentences with the flaws of the real ones, cleaned, and cleaned by the released code,
+which drops what has no text without a change of the turning points."""
 
 
 def test_table_of_tripod(cached, tmp_path):
-    """Invented sentences with the flaws of the real ones."""
-    flawed = [
-        "Omar (Ann Lee (junior)) buys\u00a0a mill , which is  old .",
-        "[2]",
-        'He says: "They let [him] in!"[Note 3]',
-        "It burns,\nthe ﬁre \u2014 all of it.",
-        "A .45 lies there (why?).",
-        "The end...",
-    ]
-    rows = [("The Mill_1", ["A."], 0, 0, 0, 0, 0), ("The Mill_0", flawed, 0, 2, 3, 4, 5)]
-    path = tripod(tmp_path / "synopses.csv", *rows)
-    (found,) = cached(load_turning_points)(path, "train")
-    assert found == {
-        "id": "The Mill_0",
-        "story": [
-            "Omar buys a mill, which is old.",
-            'He says: "They let [him] in!"',
-            "It burns, the fire \u2014 all of it.",
-            "A .45 lies there.",
-            "The end...",
-        ],
-        "windows": [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]],
-        "turning_points": [0, 1, 2, 3, 4],
-    }
-    (judged,) = cached(load_story_salience)(path, "train")
-    assert (judged["story"], judged["labels"]) == (found["story"], [1] * 5)
-
-
-def test_tripod_as_cleaned_by_the_released_code(cached, tmp_path):
-    told = [
-        "Omar (Ann Lee (junior)) buys\u00a0a mill , which is  old .",
-        "[2]",
-        "(This is  a joke.)",
-        " ",
-        "It burns,\nthe ﬁre) \u2014 all of it.",
-        "He leaves (see below.",
-    ]
-    path = tripod(tmp_path / "synopses.csv", ("The Mill", told, 0, 1, 2, 3, 4))
+    raw, cleaned, released = ([text for text in each if text] for each in zip(*TRIPOD, strict=True))
+    path = tmp_path / "synopses.csv"
+    with open(path, "w", newline="", encoding="utf-8-sig") as file:
+        table = csv.writer(file)
+        table.writerow(["movie_name", "synopsis_segmented", *(f"tp{k}" for k in range(1, 6))])
+        table.writerow(["The Mill_1", "[STR_SENT] A. [END_SENT]", 0, 0, 0, 0, 0])
+        told = " ".join(f"[STR_SENT] {text} [END_SENT]" for text in raw)
+        table.writerow(["The Mill_0", told, 0, 2, 5, 6, 6])
     load = cached(load_turning_points)
+    (found,) = load(path, "train")
+    spans = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]]
+    mill = {"id": "The Mill_0", "story": cleaned, "windows": spans}
+    assert found == mill | {"turning_points": [0, 1, 2, 3, 3]}
+    (judged,) = cached(load_story_salience)(path, "train")
+    assert (judged["story"], judged["labels"]) == (cleaned, [1, 1, 1, 1, 0])
     (found,) = load(path, "train", cleaning="released")
-    assert found["story"] == [
-        "Omar buys a mill , which is old .",
-        "[2]",
-        "(This is a joke.)",
-        "It burns, the fire \u2014 all of it.",
-        "He leaves",
-    ]
-    assert found["turning_points"] == [0, 1, 2, 3, 4]
+    assert (found["story"], found["turning_points"]) == (released, [0, 2, 5, 6, 6])
     with pytest.raises(ValueError, match="cleaning='raw' is unknown; use full, released"):
         load(path, "train", cleaning="raw")
-    rows = tmp_path / "synopses.json"
-    rows.write_text(json.dumps([{"story": ["A."] * 5, "turning_points": [0] * 5}]))
+    rows = write(tmp_path / "rows.json", [{"story": ["A."] * 5, "turning_points": [0] * 5}])
     with pytest.raises(RowError, match="cleaning='released' is for TRIPOD's table"):
         load(rows, "train", cleaning="released")
-
-
-def test_addresses_of_files_are_paths(tmp_path):
-    file = tmp_path / "my stories.jsonl"
-    file.write_text(json.dumps({"story": ["A b."], "twin": ["C d."]}) + "\n", encoding="utf-8")
-    for source in (file.as_uri(), [file.as_uri()], f"file://{file}"):
-        rows = load_story_twins(source, "train", cache_dir=str(tmp_path / "cache"))
-        assert rows["story"][:] == [["A b."]]

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import huggingface_hub.constants
 import pytest
@@ -73,18 +74,15 @@ def test_files_and_patterns(load, tmp_path, monkeypatch):
     for name in ("b", "a", "c"):
         write(tmp_path / "data" / f"{name}.jsonl", twins(name))
     monkeypatch.chdir(tmp_path)
-    for source in (
-        "data/*.jsonl",
-        ["data/[ab].jsonl", "data/c.jsonl"],
-        {"train": "data/?.jsonl"},
-        "**/*.jsonl",
-    ):
+    listed = ["data/[ab].jsonl", "data/c.jsonl"]
+    for source in ("data/*.jsonl", listed, {"train": "data/?.jsonl"}, "**/*.jsonl"):
         assert ids(load(source)) == {"train": ["a", "b", "c"]}
     stock = load_dataset("json", data_files="data/*.jsonl", cache_dir=str(tmp_path / "stock"))
     assert ids(stock) == ids(load("data/*.jsonl"))
     assert ids(load({"x": "data/a.jsonl", "y": ["data/b.jsonl"]})) == {"x": ["a"], "y": ["b"]}
-    write(tmp_path / "data" / "[x].jsonl", twins("x"))
-    assert ids(load("data/[x].jsonl")) == {"train": ["x"]}
+    path = Path(write(tmp_path / "data" / "[x] y.jsonl", twins("x")))
+    for source in ("data/[x] y.jsonl", path.as_uri(), [path.as_uri()], f"file://{path}"):
+        assert ids(load(source)) == {"train": ["x"]}
 
 
 def test_splits_of_a_folder_by_file_names(load, tmp_path):
@@ -169,23 +167,13 @@ def test_configurations_of_a_folder(load, cached, folder, tmp_path):
         load(folder, name="other")
 
 
+ONE, OTHER = {"config_name": "x", "data_dir": "twins"}, {"config_name": "default"}
 FORMS = [
-    ([{"config_name": "x", "data_files": "twins/*.parquet"}], {"train": ["a", "b", "c"]}),
-    ([{"config_name": "x", "data_dir": "twins"}], {"train": ["a", "b"], "validation": ["c"]}),
-    (
-        [{"config_name": "x", "data_files": [{"split": "m", "path": ["twins/train*"]}]}],
-        {"m": ["a", "b"]},
-    ),
-    (
-        [{"config_name": "x"}, {"config_name": "default", "data_files": "twins/v*"}],
-        {"train": ["c"]},
-    ),
+    ([ONE], {"train": ["a", "b"], "validation": ["c"]}),
+    ([ONE, OTHER | {"data_files": "twins/v*"}], {"train": ["c"]}),
 ]
 INVALID = [
-    (
-        [{"config_name": "x", "data_dir": "twins"}, {"config_name": "y"}],
-        "(?s)Config name is missing.*'x', 'y'",
-    ),
+    ([ONE, {"config_name": "y"}], "(?s)Config name is missing.*'x', 'y'"),
     ([{"config_name": "x", "data_files": "../secret/*"}], "secret.* outside of the data set"),
     ([{"config_name": "x", "data_files": "SECRET/*.jsonl"}], "outside of the data set"),
     (3, "can't tell the data files of .*configs"),

