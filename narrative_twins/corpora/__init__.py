@@ -1,5 +1,4 @@
-"""Corpora of millions of stories: a callable that scores batches of rows, and runs that write
-shards of Parquet."""
+"""Corpora of millions of stories: a callable for batches of rows, and runs that write shards."""
 
 from narrative_twins.extras import check_extra as _check_extra
 

@@ -25,7 +25,7 @@ ROWS = 1000
 """Rows of a shard: few enough to be held at once and to lose little, and many enough for a forward
 pass."""
 SETTINGS = "_run.json"
-"""The file of the settings. Readers of Parquet leave out names that begin like this."""
+"""The name of the file of settings. Readers of Parquet ignore names that begin with `_`."""
 
 PLACE = pyarrow.schema(
     [("source", pyarrow.string()), ("row", pyarrow.int64()), ("id", pyarrow.string())]
@@ -38,13 +38,13 @@ Job: TypeAlias = tuple[int, int]
 
 @dataclass
 class CorpusRun:
-    """What a folder of shards has of one job.
+    """Counts over the shards of one job in a folder.
 
     Attributes:
         rows, errors, truncated: how many rows there are; of these, rows with an error, and rows
             whose story was truncated.
-        shards: how many files.
-        added: the rows that were scored by this call.
+        shards: how many shards there are.
+        added: how many rows this call of `score_corpus` has scored.
     """
 
     rows: int = 0
@@ -65,24 +65,23 @@ def score_corpus(
     settings: Mapping[str, Any] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> CorpusRun:
-    """Score a corpus into shards of Parquet, or resume that.
+    """Score a corpus into a folder of shards of Parquet, or resume such a run. Returns counts.
 
-    A shard has a row for each story: its `source` and `row` (from 0) there, its `id`, and the
-    columns of `COLUMNS`. Whenever the process ends, the next call scores the shards that are
-    missing. The input must be the same; only at its end there may be more rows and sources.
+    A shard has a row for each story: its `source`, its `row` in the source (from 0), its `id`, and
+    the columns of `COLUMNS`. If the process is interrupted, the next call scores the shards that
+    are missing. The input must then be the same, except for more rows and sources at its end.
 
     Args:
         sources: names of sources with their rows, each a story in any form that `Story.parse`
             accepts, or a `StoryError`. The rows are read lazily, one source after the other.
-        folder: of the shards; it is made if it does not exist.
-        scorer: scores the stories, a shard at a time, so that scores don't depend on where a run
-            was interrupted.
-        rows: of a shard; twice `processes` shards are held at once.
+        folder: the folder of the shards; it is made if it does not exist.
+        scorer: scores the stories, a whole shard at a time, wherever a run was interrupted.
+        rows: how many rows a shard has; twice `processes` shards are held at once.
         job: number and count of one of several jobs, perhaps on several machines, that write to one
             folder: job I of N scores every N-th shard.
         processes: how many processes score, each a shard at a time; see `ScoringOptions`.
         settings: further settings of the caller that the rows depend on, as JSON data by name.
-        on_progress: is called with the number of rows whenever a shard is complete.
+        on_progress: called with the number of its rows whenever a shard is complete.
 
     Raises:
         ResumeError: the folder has scores by other settings, or of other rows.
@@ -97,6 +96,7 @@ def score_corpus(
     unscored: deque[tuple[Path, pyarrow.Table]] = deque()  # whose scores are awaited, in order
 
     def complete(shard: pyarrow.Table, added: int) -> None:
+        """Count a complete shard, of which `added` rows were scored by this call."""
         run.shards += 1
         run.rows += len(shard)
         run.errors += len(shard) - shard["error"].null_count
@@ -106,6 +106,7 @@ def score_corpus(
             on_progress(len(shard))
 
     def tasks() -> Iterator[Sequence[Any]]:
+        """Yield the stories of each shard of this job that is missing, and count the others."""
         # Every job reads all rows, so that all number the shards alike.
         for number, (places, stories) in enumerate(_blocks(sources, rows)):
             if number % job[1] == job[0] - 1:
@@ -134,7 +135,7 @@ def score_corpus(
 
 
 def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Raise a `ResumeError` if the folder has scores by other settings; write them if it is new."""
+    """Write the settings if the folder is new; raise a ResumeError if it has other settings."""
     path, now = folder / SETTINGS, json.loads(json.dumps(settings))
     if path.exists():
         if changed := difference(json.loads(path.read_text(encoding="utf-8")), now):
@@ -147,7 +148,7 @@ def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 def _blocks(
     sources: Iterable[tuple[str, Iterable[Any]]], rows: int
 ) -> Iterator[tuple[pyarrow.Table, Sequence[Any]]]:
-    """Blocks of stories, each with their columns `PLACE`."""
+    """Yield blocks of up to `rows` stories: a table of their columns `PLACE`, and the stories."""
     every = (
         (source, number, story)
         for source, stories in sources
@@ -159,9 +160,9 @@ def _blocks(
 
 
 def _read(path: Path, places: pyarrow.Table) -> pyarrow.Table | None:
-    """The shard of a block, as far as it is counted; None if it is missing, torn by a crash of the
-    machine, or was the end of an input that has grown. Raises a `ResumeError` if it has other
-    rows."""
+    """Return the columns of a block's shard that are counted. Return None if it is missing, was
+    torn by a crash of the machine, or has fewer rows than the block, since the input has grown.
+    Raises ResumeError if it has other rows."""
     try:
         columns = [*PLACE.names, "error", "truncated"]
         shard = pyarrow.parquet.read_table(path, columns=columns, partitioning=None)
@@ -176,7 +177,7 @@ def _read(path: Path, places: pyarrow.Table) -> pyarrow.Table | None:
 
 
 def _id(story: Any) -> str | None:
-    """The id of a story as text, if it has a valid one."""
+    """Return the id of a story as text; None if it has no valid id."""
     value = story.get("id") if isinstance(story, Mapping) else getattr(story, "id", None)
     text = str(value)
     is_valid = isinstance(value, (str, int)) and not isinstance(value, bool)

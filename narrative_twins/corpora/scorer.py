@@ -1,5 +1,4 @@
-"""A callable that scores the stories in a batch of rows: what the command line and engines for
-large data share."""
+"""`StoryScorer` scores batches of rows, for the command line and for engines of large data."""
 
 from __future__ import annotations
 
@@ -34,21 +33,19 @@ keys of `StorySalience`."""
 
 
 class StoryScorer:
-    """Scores batches of rows, for `map_batches` of Ray Data, `datasets.map(batched=True)` and the
-    like.
+    """Scores batches of rows, for `map_batches` of Ray Data, `datasets.map(batched=True)` and more.
 
     Called with a batch of rows, it returns the batch with the columns `COLUMNS` added (columns of
     the same names are replaced). A story that can't be scored is a row with its `error`. A batch is
-    a mapping of columns (lists or arrays), and then so is the result; or a `pyarrow.Table`, whose
-    result is a table with the same types for every batch, also for one without any score.
+    a mapping of columns (lists or arrays) or a `pyarrow.Table`, and the result is of the same kind.
+    Tables have the same types for every batch, even if no story could be scored.
 
     Texts of a batch share forward passes, and equal ones are embedded once, so batches of some
     hundred rows are best. The encoder is loaded when the first batch is scored and is left out when
     the scorer is pickled, so the processes of an engine load their own.
 
     Args:
-        encoder: a folder or Hub id, or None for the default encoder; or a `StoryEncoder`, which is
-            pickled too.
+        encoder: folder or Hub id, None for the default; or a `StoryEncoder`, which is pickled too.
         column: the column of the stories, in any form that `Story.parse` accepts; default the whole
             row, with `text`, `sentences` or `story`.
         loading: options of `StoryEncoder.from_pretrained`, such as `device` and `dtype`.
@@ -77,8 +74,9 @@ class StoryScorer:
 
     @property
     def encoder(self) -> StoryEncoder:
-        """The encoder, which is loaded now if it was not. Raises as
-        `StoryEncoder.from_pretrained`, and a ValueError if it can't score in one pass."""
+        """The encoder, which is loaded on the first access. Raises as
+        `StoryEncoder.from_pretrained`, and ValueError if it can't do one pass although the options
+        ask for it."""
         if self._encoder is None:
             with no_progress_bars():
                 self._encoder = StoryEncoder.from_pretrained(self._name, **self._loading)
@@ -86,12 +84,12 @@ class StoryScorer:
         return self._encoder
 
     def unload(self) -> None:
-        """Forget an encoder that was loaded, to load it again when it is needed."""
+        """Forget an encoder that the scorer has loaded; it is loaded again when it is needed."""
         self._encoder = self._kept
 
     def start(self, number: int) -> Callable[[Iterable[Any]], pyarrow.Table]:
-        """In the process with a number: move the encoder to the accelerator of that number, if
-        there are several. Returns `table`."""
+        """Move the encoder to the accelerator `number`, if there are several, and return `table`.
+        Called in each new process with its number."""
         self._encoder = self.encoder.on_accelerator(number)
         return self.table
 
@@ -109,7 +107,7 @@ class StoryScorer:
 
     @property
     def schema(self) -> pyarrow.Schema:
-        """The types of the columns."""
+        """The types of the columns `COLUMNS`."""
         text, number = pyarrow.string(), pyarrow.int64()
         pairs = pyarrow.list_(pyarrow.list_(number))
         scores = [
@@ -128,8 +126,8 @@ class StoryScorer:
         return pyarrow.schema([(name, types.get(name, text)) for name in COLUMNS])
 
     def __call__(self, batch: Any) -> Any:
-        """Score a batch, see the class. Raises a ValueError if it has no column of the stories, or
-        is a single row."""
+        """Return a batch with the columns `COLUMNS` added, see the class. Raises ValueError if it
+        lacks the column of the stories, or is a single row."""
         is_table = isinstance(batch, pyarrow.Table)
         # A table of polars iterates over its columns, and is no mapping.
         is_polars = hasattr(batch, "get_columns")
@@ -155,15 +153,14 @@ class StoryScorer:
         return pyarrow.table({name: batch.column(name) for name in batch.column_names} | new)
 
     def table(self, stories: Iterable[Any]) -> pyarrow.Table:
-        """The columns `COLUMNS` for stories, in order; see `rows`."""
+        """Return the `rows` of stories as a table with the columns `COLUMNS`."""
         return pyarrow.Table.from_pylist(self.rows(stories), self.schema)
 
     def rows(self, stories: Iterable[Any]) -> list[dict[str, Any]]:
-        """The columns `COLUMNS` as a dict for each story, in order.
+        """Return the columns `COLUMNS` as a dict for each story, in order.
 
         Args:
-            stories: in any form that `Story.parse` accepts; a `StoryError` in the place of one that
-                can't be read.
+            stories: in any form that `Story.parse` accepts, or a `StoryError` if one can't be read.
         """
         stories = list(stories)
         rows: list[dict[str, Any]] = [dict.fromkeys(COLUMNS) for _ in stories]

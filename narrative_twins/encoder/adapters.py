@@ -1,5 +1,4 @@
-"""PEFT adapters, such as LoRA, which are merged into the weights of their base: an encoder is one
-plain model."""
+"""Detection of PEFT adapters, such as LoRA, and their merging into the weights of a model."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from typing import Any
 
 
 def has_adapter(model: Any) -> bool:
-    """Whether a model has an adapter: it is a `PeftModel`, or some of its layers are adapted."""
+    """Return whether a model is a `PeftModel` or has adapted layers."""
     # A model can have an adapter only if the library was imported.
     if sys.modules.get("peft") is None:
         return False
@@ -18,21 +17,21 @@ def has_adapter(model: Any) -> bool:
 
 
 def adapter_kind(model: Any) -> str | None:
-    """The kind of the adapter that a model has, or that was merged into it, such as `"LORA"`; None
-    if there is none."""
+    """Return the kind of the adapter that a model has or that was merged into it, such as `"LORA"`;
+    `"PEFT"` if the kind is unknown, None if there is no adapter."""
     kinds = {
         config.peft_type.value
         for module in model.modules()
         for config in getattr(module, "peft_config", {}).values()
     }
-    # A model inside of one with an adapter has only the layers of the adapter.
+    # A part of a model with an adapter may have adapted layers without their configuration.
     unknown = "PEFT" if has_adapter(model) else None
     return "/".join(sorted(kinds)) or getattr(model, "merged_adapter", unknown)
 
 
 def merged_copy(model: Any) -> Any:
-    """A copy of a model with its active adapters merged into the weights, as a plain `transformers`
-    model. The model itself is not changed. Raises ValueError if they can't be merged."""
+    """Return a copy of a model as a plain `transformers` model, with its active adapters merged
+    into the weights. Raises ValueError if they can't be merged."""
     if hasattr(model, "get_base_model"):
         if any(config.is_prompt_learning for config in model.peft_config.values()):
             raise _not_mergeable(model, "it has no weights in the layers of the model")
@@ -43,8 +42,8 @@ def merged_copy(model: Any) -> Any:
 
 
 def merge_adapters(model: Any) -> None:
-    """Merge the active adapters of a `transformers` model into its weights, in place; one that is
-    disabled is removed. Raises ValueError if they can't be merged."""
+    """Merge the active adapters of a `transformers` model into its weights, in place, and remove
+    disabled adapters. Raises ValueError if an adapter can't be merged."""
     if getattr(model, "is_quantized", False):
         raise _not_mergeable(model, "its base is quantized, and would be rounded")
     # For the model card.
@@ -56,7 +55,7 @@ def merge_adapters(model: Any) -> None:
             raise _not_mergeable(model, f"{name}: {type(error).__name__}: {error}") from error
         parent, _, attribute = name.rpartition(".")
         setattr(model.get_submodule(parent), attribute, merged)
-    # What `transformers` keeps about the adapters, also in a model within this one.
+    # Clear what `transformers` stores about the adapters in the model and its parts.
     for module in model.modules():
         if getattr(module, "_hf_peft_config_loaded", False):
             module._hf_peft_config_loaded = False
@@ -64,6 +63,7 @@ def merge_adapters(model: Any) -> None:
 
 
 def _merged_layer(layer: Any) -> Any:
+    """Return the plain layer of an adapted one, with the adapter merged unless it is disabled."""
     merges = not layer.disable_adapters
     if not merges and hasattr(layer, "original_module"):
         return layer.original_module
@@ -77,7 +77,7 @@ def _merged_layer(layer: Any) -> Any:
 
 
 def _adapter_layers(model: Any) -> Iterator[tuple[str, Any]]:
-    """The names and layers of adapters, without layers inside of them."""
+    """Yield the name and module of each adapted layer, but not of adapted layers inside another."""
     from peft.tuners.tuners_utils import BaseTunerLayer
     from peft.utils.other import AuxiliaryTrainingWrapper
 
@@ -90,6 +90,7 @@ def _adapter_layers(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _not_mergeable(model: Any, reason: str) -> ValueError:
+    """Return the error to raise if the adapter of a model can't be merged."""
     return ValueError(
         f"the adapter ({adapter_kind(model)}) can't be merged into the weights of the encoder"
         f" ({reason}); use one that can be merged, such as LoRA on a base that is not quantized"

@@ -1,7 +1,7 @@
-"""Loading of encoders: from a name to a checked model and the settings of its checkpoint.
+"""Loading of encoders: names are resolved, models loaded and checked, settings of checkpoints read.
 
-What is promised of a checkpoint from somebody else: weights are read from safetensors only and must
-fit the model, no code is run, and no kernel is loaded that the user does not name.
+A checkpoint from somebody else is safe to load: weights are read from safetensors only and must fit
+the model, none of its code runs, and only kernels that the user names are loaded.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ _OTHER_MODELS = tuple(
     "albert- bart- bert- camembert- ctrl deberta- distilbert- distilroberta- electra- flaubert gpt"
     " roberta- t5- transfo-xl xlm- xlnet-".split()
 )
-"""How names of the first models of transformers begin, which have no organization."""
+"""Prefixes of the Hub ids without an organization, of the first models of transformers."""
 
 _MODULES = ("Transformer", "Pooling", "Normalize")
 POOLING_FLAGS = {"cls_token": "first", "mean_tokens": "mean", "lasttoken": "lasttoken"}
 POOLING_FLAGS["weightedmean_tokens"] = "weightedmean"
-"""Names of the poolings in configurations of every release of sentence-transformers."""
+"""The poolings by the names of their flags in configurations of sentence-transformers."""
 _POOLINGS = POOLING_FLAGS | {"cls": "first"}
 _FINGERPRINTED = (".json", ".safetensors", ".txt", ".model")
 """Suffixes of the files that determine an encoder's vectors: settings, weights, vocabularies."""
 _BUFFERS = ("position_ids", "token_type_ids", "inv_freq", "attn.bias", "masked_bias")
-"""Ends of the names of buffers, which checkpoints of earlier releases contain."""
+"""Suffixes of the names of buffers, which checkpoints of earlier releases contain."""
 _SIZES = ("hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
 _SMALL = 100_000  # a size that no checkpoint needs to have weights for
 _USE = f"pooling= to {', '.join(map(repr, POOLINGS[:-1]))} or {POOLINGS[-1]!r}"
@@ -62,19 +62,18 @@ _SAVE = "save the model as safetensors with save_pretrained"
 
 
 def default_encoder() -> str:
-    """The folder of the default encoder, which comes with the package; its model card is in the
-    folder."""
+    """Return the folder of the default encoder in this package, which has its model card."""
     return str(DEFAULT_ENCODER)
 
 
 def resolve_name(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The folder or Hub id that a name means (None: the default encoder), and the options for
-    `from_pretrained` to load it with. A name without an organization, such as `all-MiniLM-L6-v2`,
-    is one of sentence-transformers, as in that library.
+    """Return the folder or Hub id that `name` means, and the options for `from_pretrained` to load
+    it with. None means the default encoder, and a name without an organization, such as
+    `all-MiniLM-L6-v2`, a model of sentence-transformers.
 
-    The Hub is asked once whether it has the encoder, so that without a connection an error comes at
-    once, or the copy in the cache is used; libraries try again for minutes. Raises OSError if the
-    encoder is neither a folder nor in the cache, and the Hub can't be reached.
+    If the Hub can't be reached, the options select the copy in the cache. (The Hub is asked here,
+    once, since libraries would retry for minutes.) Raises OSError if the Hub can't be reached, and
+    the encoder is neither a folder nor in the cache.
     """
     resolved, options = str(DEFAULT_ENCODER if name is None else name), dict(options)
     if os.path.exists(resolved):
@@ -103,8 +102,8 @@ def resolve_name(name: str | Path | None, options: Mapping[str, Any]) -> tuple[s
 
 
 def fingerprint(name: str | Path, config: Any) -> str | None:
-    """An identifier of the exact version of an encoder: a digest of the files if `name` is a
-    folder; if it is a Hub id, the commit in the configuration of the loaded model, or None."""
+    """Return an identifier of the exact version of an encoder: for a folder, a digest of its files;
+    for a Hub id, the commit in the configuration of the loaded model, None if it has none."""
     if Path(name).is_dir():
         return digest_of_files(name, _FINGERPRINTED)
     commit: str | None = getattr(config, "_commit_hash", None)
@@ -112,14 +111,15 @@ def fingerprint(name: str | Path, config: Any) -> str | None:
 
 
 def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
-    """What the vectors of an encoder depend on, as JSON data by name, for the settings of a run.
+    """Return the settings that the vectors of an encoder depend on, as JSON data by name. A run is
+    resumed only if they are equal.
 
     Args:
-        name: its folder or Hub id; None for the default encoder.
-        encoder: the `StoryEncoder` that was loaded from there.
+        name: folder or Hub id of the encoder; None for the default encoder.
+        encoder: the `StoryEncoder` that was loaded from `name`.
     """
     name = str(name or default_encoder())
-    # Only prompts that there are, so that runs without one go on.
+    # An empty prompt is left out, so that runs from before there were prompts can be resumed.
     return ({"prompt": encoder.prompt} if encoder.prompt else {}) | {
         "model": Path(name).resolve().name if Path(name).exists() else name,
         "model fingerprint": fingerprint(name, encoder.model.config),
@@ -131,17 +131,17 @@ def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
 class CheckpointError(Exception):
     """A checkpoint can't be loaded; the message has one line.
 
-    Not an `OSError` or `ValueError`: after those `transformers.pipeline` would load the model in
-    another way, without the checks of `load_model`.
+    This is no `OSError` or `ValueError`, since `transformers.pipeline` handles those by loading the
+    model in another way, without the checks of `load_model`.
     """
 
 
 class AutoStoryModel:
-    """The loader of `transformers.pipeline`: `load_story_model`, but with `CheckpointError` instead
-    of `OSError`."""
+    """The class by which `transformers.pipeline` loads the models of story encoders."""
 
     @classmethod
     def from_pretrained(cls, name: str, **options: Any) -> Any:
+        """Load a model with `load_story_model`; raises CheckpointError in place of OSError."""
         try:
             # For an adapter on the Hub, `transformers.pipeline` gives a revision that is a
             # commit of its base.
@@ -154,12 +154,11 @@ class AutoStoryModel:
 
 
 def load_story_model(name: str | Path, *, pooling: str | None = None, **options: Any) -> Any:
-    """Load a model of a story encoder with `load_model`, and set three attributes of it:
-    `checkpoint_settings`, the settings of its checkpoint (see `read_checkpoint_settings` for
-    `pooling`); `default_pooling`, for a checkpoint that names none; and `precision`, which is
-    `"auto"` unless a dtype was chosen. Raises `OSError`, or `ValueError` if the dtype is not
-    supported.
-    """
+    """Load the model of a story encoder with `load_model`, and set three attributes of it.
+    `checkpoint_settings` is from `read_checkpoint_settings`, see there for `pooling`.
+    `default_pooling` is the pooling for a checkpoint that names none. `precision` is `"auto"` if
+    the option `dtype` is `"auto"` or missing, otherwise None. Raises OSError if the model can't be
+    loaded, and ValueError if the dtype is not supported."""
     dtype = str(options.get("dtype") or "auto").removeprefix("torch.")
     if dtype not in _DTYPES:
         raise ValueError(f"dtype {dtype!r} is not supported; use one of {', '.join(_DTYPES)}")
@@ -176,8 +175,8 @@ def load_story_model(name: str | Path, *, pooling: str | None = None, **options:
 
 
 def load_tokenizer(name: str | Path, **options: Any) -> Any:
-    """Load the tokenizer of an encoder; of an adapter without one, the tokenizer of its base.
-    Raises `OSError`."""
+    """Load the tokenizer of an encoder. If the encoder is an adapter without a tokenizer, load the
+    tokenizer of its base. Raises OSError if that fails."""
     hub = hub_options(options)
     with loading_errors(name, "the tokenizer of encoder"):
         adapter = adapter_at(name, **hub)
@@ -187,15 +186,14 @@ def load_tokenizer(name: str | Path, **options: Any) -> Any:
 
 
 def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
-    """Load a model with `kind.from_pretrained`, where `kind` is an auto class of transformers, and
-    check that its weights fit the model: transformers would fill what is missing with random
-    numbers. Of a PEFT adapter, the base is
-    loaded, and the adapter merged into it.
+    """Load a model with `kind.from_pretrained`, and check that its weights fit the model, since
+    transformers would fill missing weights with random numbers. If `name` is a PEFT adapter, load
+    its base, and merge the adapter into it.
 
     Args:
-        kind: for example `AutoModel`.
+        kind: an auto class of transformers, for example `AutoModel`.
         name: folder or Hub id.
-        options: for `from_pretrained`. No code of the checkpoint is executed unless
+        options: for `from_pretrained`. Code of the checkpoint is executed only if
             `trust_remote_code` is set.
 
     Raises:
@@ -206,23 +204,23 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
         model = load_model(kind, base, **_without_hub(options) | base_hub)
         _merge_adapter(model, name, hub_options(options))
         return model
-    # Without an attention of the user's, not one that `config.json` names: it could be a kernel of
-    # the Hub, whose code would run.
+    # The attention that `config.json` names is not used: it could be a kernel of the Hub, whose
+    # code would run.
     options = {"attn_implementation": None, **options, "use_safetensors": True}
     options |= {"weights_only": True, "trust_remote_code": bool(options.get("trust_remote_code"))}
-    # Weights of other sizes are then listed, as missing ones are.
+    # Weights of other sizes are then reported in `info`, like missing ones.
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     with loading_errors(name), _quiet(name):
-        # `attn_implementation` has an effect on a configuration that is loaded already.
+        # `attn_implementation` among the options takes effect on a loaded configuration too.
         if options.get("config") is None:
             keys = (*_HUB_OPTIONS, "subfolder", "trust_remote_code")
             config = AutoConfig.from_pretrained(
                 name, **{key: options[key] for key in keys if key in options}
             )
-            # The attention that `config.json` names; the user's is among the options.
+            # Drop the attention that `config.json` names; the user's is among the options.
             config._attn_implementation = None
-            # Settings of the configuration itself, such as a dropout: attributes of its class, as
-            # `config.json` could name any option, such as `revision` or `use_safetensors`.
+            # Move settings of the configuration, such as a dropout, from the options. They are
+            # attributes of its class; `config.json` could have any other, such as `revision`.
             changed = (options.keys() & set(dir(type(config)))) - {"dtype", "torch_dtype"}
             config.update({key: options.pop(key) for key in changed})
             options["config"] = config
@@ -234,10 +232,9 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
 
 
 def adapter_at(name: str | Path, **options: Any) -> tuple[str, dict[str, Any]] | None:
-    """The base of the PEFT adapter in a folder or on the Hub, None if there is no adapter: its
-    folder or Hub id, and where its files are (`hub_options`). `options` are as for `load_model`.
-    Raises OSError if the configuration is invalid, or if there are weights of a whole model as
-    well."""
+    """Return the base of the PEFT adapter in a folder or on the Hub: the base's folder or Hub id,
+    and its `hub_options`; None if there is no adapter. `options` are as for `load_model`. Raises
+    OSError if the adapter is invalid, or is together with weights of a whole model."""
     hub = hub_options(options)
     with loading_errors(name):
         files = ("model.safetensors", "model.safetensors.index.json")
@@ -261,14 +258,14 @@ def adapter_at(name: str | Path, **options: Any) -> tuple[str, dict[str, Any]] |
 
 
 def _merge_adapter(model: Any, name: str | Path, hub: dict[str, Any]) -> None:
-    """Load an adapter into its loaded base and merge it there, in place. All weights can be trained
-    afterwards. Raises OSError."""
+    """Load the adapter `name` into its base, the loaded `model`, and merge it there, in place. All
+    weights can be trained afterwards. Raises OSError if the adapter can't be loaded or merged."""
     with loading_errors(name), _quiet(name):
         if find_file(name, "adapter_model.safetensors", hub) is None:
             raise ValueError(f"no adapter_model.safetensors; {_SAVE}")
         check_extra("peft")
-        # transformers would save the weights under the names of the adapter's, as it keeps how it
-        # renamed those.
+        # `load_adapter` replaces the renamings of weights on loading, which saving reverts, by
+        # renamings of the adapter's weights.
         renamings = getattr(model, "_weight_conversions", None)
         info = model.load_adapter(str(name), adapter_kwargs=hub, use_safetensors=True)
         model._weight_conversions = renamings
@@ -285,9 +282,9 @@ def _merge_adapter(model: Any, name: str | Path, hub: dict[str, Any]) -> None:
 
 
 def check_weights(name: str | Path, options: Mapping[str, Any]) -> list[str]:
-    """The files of the weights. Raises ValueError unless these are safetensors of the checkpoint's
-    own folder, before any of them is opened: `config.json` and an index of weights may name any
-    file, also a pickle, which can execute code."""
+    """Return the paths of the files of the weights. Raises ValueError, before a file is opened,
+    unless all are safetensors in the folder of the checkpoint: `config.json` and an index of
+    weights may name any file, also a pickle, which can execute code."""
     hub = {**hub_options(options), "subfolder": options.get("subfolder") or ""}
     variant = f".{options['variant']}" if options.get("variant") else ""
     if file := getattr(options.get("config"), "transformers_weights", None):
@@ -306,9 +303,9 @@ def check_weights(name: str | Path, options: Mapping[str, Any]) -> list[str]:
 
 
 def _check_tensors(files: Iterable[str], config: Any) -> None:
-    """Check the types and shapes of weights before these are read: transformers would make
-    floating-point numbers of integers, and allocate a model of any size that the configuration
-    names."""
+    """Check the types and shapes of weights before they are read. Raises ValueError for integers,
+    which transformers would make floating-point numbers, and for sizes in `config` far beyond the
+    weights, since transformers would allocate a model of that size."""
     count = numbers = 0
     is_quantized = bool(getattr(config, "quantization_config", None))
     for path in files:
@@ -332,8 +329,9 @@ def _check_tensors(files: Iterable[str], config: Any) -> None:
 
 
 def _misfit(model: Any, info: Mapping[str, Any]) -> str | None:
-    """What is wrong with the names or sizes of the weights, if anything. Weights that no token
-    state depends on may be missing: heads, and the pooler, which language models lack."""
+    """Return a message if names or sizes of weights do not fit the model, else None. `info` is the
+    report of `from_pretrained`. Weights that no token state depends on, of heads and the pooler,
+    may be missing; they are listed as `model.untrained`."""
     base = getattr(model, model.base_model_prefix, model)
     prefix = f"{model.base_model_prefix}."
     parts = {name for name, _ in base.named_children()} - {"pooler"}
@@ -357,7 +355,7 @@ def _misfit(model: Any, info: Mapping[str, Any]) -> str | None:
 
 
 def _degenerate(model: torch.nn.Module) -> str | None:
-    """What is wrong with the values of the weights of an encoder, if anything."""
+    """Return a message if a weight of an encoder has values that are not finite, else None."""
     base = getattr(model, getattr(model, "base_model_prefix", ""), model)
     for name, weight in base.named_parameters():
         if not torch.isfinite(weight.detach().sum(dtype=torch.float32)):
@@ -370,7 +368,7 @@ class CheckpointSettings(NamedTuple):
 
     Attributes:
         pooling: one of `POOLINGS`, or the name of a pooling that the package does not support; None
-            if there is none.
+            if the checkpoint names none.
         lowercase: whether text is lowercased before it is tokenized.
         include_prompt: whether the tokens of the prompt are pooled.
         prompts: texts that may be read before every text, by name.
@@ -384,8 +382,8 @@ class CheckpointSettings(NamedTuple):
     prompt: str = ""
 
     def with_prompt(self, prompt: str | None, name: str | None) -> CheckpointSettings:
-        """The settings with this prompt, else the one of this name, else as they are. Raises
-        ValueError if there is none of this name."""
+        """Return the settings with this `prompt`, or if it is None, with the prompt that has this
+        `name`. Nothing changes if both are None. Raises ValueError if no prompt has the name."""
         if prompt is None and name is not None:
             if name not in self.prompts:
                 names = ", ".join(map(repr, self.prompts)) or "none"
@@ -394,8 +392,8 @@ class CheckpointSettings(NamedTuple):
         return self if prompt is None else self._replace(prompt=prompt)
 
     def saved_prompts(self) -> dict[str, Any]:
-        """The `prompts` and `default_prompt_name` of sentence-transformers; a prompt that has no
-        name is saved as `"story"`."""
+        """Return `prompts` and `default_prompt_name` as sentence-transformers saves them. A prompt
+        without a name is saved as `"story"`."""
         prompts = dict(self.prompts)
         if self.prompt and self.prompt not in prompts.values():
             prompts["story"] = self.prompt
@@ -406,16 +404,16 @@ class CheckpointSettings(NamedTuple):
 def read_checkpoint_settings(
     name: str | Path, pooling: str | None = None, **hub: Any
 ) -> CheckpointSettings:
-    """The settings of a checkpoint in a folder or on the Hub, or of its base if it is an adapter
-    without settings. Raises OSError if a file of them is invalid or missing, except for the pooling
-    if the user names one (`pooling`)."""
+    """Read the settings of a checkpoint in a folder or on the Hub (`hub_options`). An adapter
+    without settings has the settings of its base. If the user names a `pooling`, the checkpoint's
+    is not read. Raises OSError if a file of the settings is invalid or missing."""
     with loading_errors(name, "the settings of encoder"):
         modules = read_json(name, "modules.json", hub)
         if modules is None:
             if (adapter := adapter_at(name, **hub)) is None:
                 return CheckpointSettings()
             return read_checkpoint_settings(adapter[0], pooling, **adapter[1])
-        # A class that is not of sentence-transformers keeps its module here, and is refused below.
+        # A class of another library keeps the name of its module here, and is refused later.
         theirs = re.compile(r"^sentence_transformers\..*\.")
         folders = {theirs.sub("", module["type"]): module["path"] for module in modules}
         if folders.get("Transformer"):
@@ -429,7 +427,7 @@ def read_checkpoint_settings(
                 raise ValueError(f"{file} is missing; get it, or set {_USE}")
         transformer = read_json(name, "sentence_bert_config.json", hub) or {}
         general = read_json(name, "config_sentence_transformers.json", hub) or {}
-        # Adding raises an error unless it is a text.
+        # Adding raises an error unless the prompt is a text.
         prompts = {name: "" + (text or "") for name, text in (general.get("prompts") or {}).items()}
         default = general.get("default_prompt_name")
         return CheckpointSettings(
@@ -442,7 +440,7 @@ def read_checkpoint_settings(
 
 
 def module_settings(model: Any) -> CheckpointSettings:
-    """The settings of a loaded `SentenceTransformer`."""
+    """Return the settings of a loaded `SentenceTransformer`."""
     kinds = {type(module).__name__: module for module in model}
     config = kinds["Pooling"].get_config_dict() if "Pooling" in kinds else {}
     return CheckpointSettings(
@@ -455,16 +453,17 @@ def module_settings(model: Any) -> CheckpointSettings:
 
 
 def settings_of(model: Any, pooling: str | None = None) -> CheckpointSettings:
-    """The settings of the checkpoint of a model that was loaded with plain `AutoModel` from a
-    folder; see `read_checkpoint_settings`. Raises OSError if they are invalid."""
+    """Return the settings of the checkpoint of a model that plain `AutoModel` loaded from a folder;
+    the defaults if there is no folder. `pooling` is as in `read_checkpoint_settings`. Raises
+    OSError if the settings are invalid."""
     name = getattr(model, "name_or_path", "")
     is_folder = name and Path(name).is_dir()
     return read_checkpoint_settings(name, pooling) if is_folder else CheckpointSettings()
 
 
 def check_pooling(name: str, is_causal: bool = False) -> Pooling:
-    """Check the name of a pooling; raises ValueError if it is not supported, or not by a model that
-    reads from left to right only (`is_causal`)."""
+    """Return the name of a pooling. Raises ValueError if the pooling is not supported, or not for a
+    model that reads from left to right only (`is_causal`)."""
     problem = ""
     if not name.islower():  # the name of a class
         problem = f"module {name!r} is not supported, only Normalize after the pooling"
@@ -478,8 +477,9 @@ def check_pooling(name: str, is_causal: bool = False) -> Pooling:
 
 
 def _pooling(kinds: Iterable[str], config: Mapping[str, Any]) -> str | None:
-    """The pooling of modules of these kinds, from the configuration of the pooling module, which
-    has a mode in sentence-transformers 6, and flags in earlier releases."""
+    """Return the name of the pooling of a checkpoint, None if it has none; several modes or
+    unsupported modules are joined by `+`. `kinds` are the classes of its modules. `config` is of
+    its pooling module: it has a mode in sentence-transformers 6, and flags in earlier releases."""
     prefix = "pooling_mode_"
     unknown = [kind for kind in kinds if kind not in _MODULES]
     flags = [
@@ -491,24 +491,25 @@ def _pooling(kinds: Iterable[str], config: Mapping[str, Any]) -> str | None:
 
 
 def hub_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options for `from_pretrained` that determine where and how the files of a checkpoint are
-    found."""
+    """Return the options of `from_pretrained` that say where and how it finds files."""
     return {key: options[key] for key in _HUB_OPTIONS if key in options}
 
 
 def _without_hub(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are not `hub_options`."""
     return {key: value for key, value in options.items() if key not in _HUB_OPTIONS}
 
 
 def find_file(name: str | Path, file: str, hub: Mapping[str, Any]) -> str | None:
-    """The path of a file of a checkpoint in a folder or on the Hub; None if there is none."""
+    """Return the local path of a file of the checkpoint `name`, which is downloaded if it is on the
+    Hub; None if the checkpoint does not have it. `hub` are the `hub_options`."""
     path: str | None = cached_file(name, file, _raise_exceptions_for_missing_entries=False, **hub)
     return path
 
 
 def read_json(name: str | Path, file: str, hub: Mapping[str, Any]) -> Any:
-    """The content of a JSON file of a checkpoint, see `find_file`; None if there is none. Raises
-    ValueError if it is invalid."""
+    """Return the content of a JSON file of a checkpoint; None if it does not have the file.
+    Arguments are as for `find_file`. Raises ValueError if the file is invalid."""
     path = find_file(name, file, hub)
     try:
         return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
@@ -518,8 +519,8 @@ def read_json(name: str | Path, file: str, hub: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def loading_errors(name: str | Path, kind: str = "encoder") -> Iterator[None]:
-    """Raise every error as an `OSError` of one line that names what is loaded: the files may
-    contain anything."""
+    """Turn every error in the context into an `OSError` of one line, which begins with `kind` and
+    `name`. Every error, since the files may contain anything."""
     try:
         yield
     except Exception as error:
@@ -534,13 +535,13 @@ def loading_errors(name: str | Path, kind: str = "encoder") -> Iterator[None]:
 
 
 def one_line(message: str) -> str:
-    """A message on one line of at most 500 characters."""
+    """Return a message on one line, shortened to 500 characters."""
     return textwrap.shorten(message, 500, placeholder=" ...")
 
 
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
-    """Without any progress bar of transformers, also of downloads."""
+    """Hide all progress bars of transformers in the context, also of downloads."""
     was_enabled = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
@@ -552,8 +553,8 @@ def no_progress_bars() -> Iterator[None]:
 
 @contextmanager
 def _quiet(name: str | Path) -> Iterator[None]:
-    """Without the table of transformers on weights that do not fit, which takes many lines; and for
-    a folder, without its progress bar over the weights. Downloads keep theirs."""
+    """Hide in the context the long table of transformers on weights that do not fit and, if `name`
+    is a folder, the progress bar over the weights. Progress bars of downloads are shown."""
     logger = logging.getLogger("transformers.modeling_utils")
 
     def is_other(record: logging.LogRecord) -> bool:
@@ -568,9 +569,8 @@ def _quiet(name: str | Path) -> Iterator[None]:
 
 
 def hide_default_model_warning(model: str) -> None:
-    """Hide what `transformers.pipeline` says if no model is named, that this is not for production,
-    where `model` is the default of the task: it comes with the package, and changes with it
-    only."""
+    """Hide the warning of `transformers.pipeline` that its default, `model`, is not for production
+    if no model is named: the default encoder changes only with the package."""
     start = f"No model was supplied, defaulted to {model} "
     logging.getLogger("transformers.pipelines").addFilter(
         lambda record: not record.getMessage().startswith(start)

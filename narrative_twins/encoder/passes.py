@@ -1,4 +1,4 @@
-"""Forward passes of a model in torch over texts: attention within each text, precision, pooling."""
+"""Forward passes of a `transformers` model over texts: packed attention, precision, pooling."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ BATCH_TOKENS = {"cpu": 2_048, "cuda": 131_072}
 """Tokens per forward pass, by device; other accelerators use the CUDA figure."""
 
 ROUNDED_TOKENS = 32
-"""On a CPU the tokens of packed texts are filled up to a multiple of it. oneDNN caches kernels for
-each number of tokens, which fragment the memory: without it, a process grew by 579 MB over 100,000
+"""On a CPU packed texts are filled up to a multiple of this many tokens. oneDNN caches kernels for
+each number of tokens, which fragment the memory: otherwise a process grew by 579 MB over 100,000
 stories."""
 
-# The threads of torch are not in a forked process, which would wait for them forever.
+# A forked process does not have the threads of torch, and would wait for them forever.
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
@@ -46,17 +46,16 @@ _LOCK = RLock()
 _NO_MEMORY = "out of memory|can't allocate memory|ALLOC_FAILED"
 _FIX = "use a text encoder, such as a BERT, RoBERTa, ModernBERT, Qwen3 or sentence-transformer"
 POOLED_TOKENS = {"first": slice(1), "lasttoken": slice(-1, None)}
-"""The token that is pooled of a window, where it is only one."""
+"""Which of the tokens of a window is pooled, for poolings that use only one."""
 
 
 class ForwardPasses:
-    """Runs an encoder over texts.
+    """Runs a model over texts, and pools token states into vectors.
 
     Args:
-        model: the encoder. If it was loaded with `dtype="auto"` (see `load_story_model`), matrix
-            products are in the fastest precision that keeps ranks, see `fast_dtype`; else in that
-            of its weights.
-        tokenizer: its tokenizer.
+        model: the `transformers` model. Matrix products are in the precision of its weights, but in
+            `fast_dtype` if it was loaded with `dtype="auto"` (see `load_story_model`).
+        tokenizer: the tokenizer of the encoder.
         attention, batch_tokens: see `StoryEncoder`.
 
     Raises:
@@ -102,13 +101,14 @@ class ForwardPasses:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Precision of matrix products."""
+        """The precision of matrix products."""
         dtype: torch.dtype = self._products_dtype or self.model.dtype
         return dtype
 
     @property
     def products(self) -> AbstractContextManager[Any]:
-        """A context in which matrix products are computed as this class does."""
+        """A context in which torch computes matrix products as these passes do: in `dtype`, and on
+        some CPUs as convolutions."""
         if self._products_dtype is not None:
             return torch.autocast(self.device.type, self._products_dtype)
         return ConvolvedLinear() if linear_is_convolution(self.device) else nullcontext()
@@ -120,8 +120,8 @@ class ForwardPasses:
 
     @property
     def _packing(self) -> str | None:
-        """The attention that packed texts are read with; None if texts are padded, as for a
-        compiled model: each layout of packed texts would be compiled again."""
+        """The name of the attention for packed texts; None if texts are padded. Texts of a compiled
+        model are padded by default, since each layout of packed texts would be compiled again."""
         compiled = getattr(self.model, "_compiled_call_impl", None) or hasattr(
             self.model, "_orig_mod"
         )
@@ -129,8 +129,9 @@ class ForwardPasses:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Prepare the model for `states`: disable gradients, set attention and precision, restore
-        them on exit. Raises `MemoryError` if a pass needs more memory than there is."""
+        """Prepare the model for `states` in the context: disable gradients, set attention and
+        precision, and restore them at the end. Raises MemoryError if memory is too small for a
+        pass."""
         # The lock keeps other threads from restoring the attention during a pass: texts would
         # attend to each other.
         with (
@@ -151,8 +152,9 @@ class ForwardPasses:
                 ) from error
 
     def states(self, rows: Sequence[Ids]) -> torch.Tensor:
-        """Token states of texts, in their order, shape (tokens of all texts, dimensions); call it
-        while `running`. Packed texts are fastest if texts of equal length are neighbors."""
+        """Return the token states of texts, shape (tokens of all texts, dimensions), in the order
+        of the texts. `rows` has the token ids of each text. Call this in the context `running`.
+        Packed texts are fastest if texts of equal length are neighbors."""
         if self._packing is None:
             ids, is_token = padded(rows, self._pad_id)
             mask = self._tensor(is_token)
@@ -161,7 +163,7 @@ class ForwardPasses:
             return states.flatten(0, 1) if is_token.all() else states[mask.bool()]
         total = sum(map(len, rows))
         if self.device.type == "cpu":
-            # Filled up by texts of one token, which are within any context.
+            # Fill up with texts of one token, which fit any context.
             rows = [*rows, *[rows[0][:1]] * (-total % ROUNDED_TOKENS)]
         lengths = [len(row) for row in rows]
         first = self._first_position
@@ -188,12 +190,13 @@ class ForwardPasses:
         tokens: Sequence[NDArray[np.int64]],
         weights: Sequence[NDArray[np.float32]],
     ) -> torch.Tensor:
-        """Vectors of shape (B, D), in float32 whatever the precision of the encoder.
+        """Pool token states into B vectors. Returns a tensor of shape (B, D), in float32 whatever
+        the precision of the encoder.
 
         Args:
             states: token states of concatenated texts, shape (T, D).
-            tokens: for each vector the indices of its tokens in `states`, ascending, at least one.
-            weights: of these tokens; a vector is the weighted mean of their states.
+            tokens: for each vector, the indices in `states` of its tokens, ascending, at least one.
+            weights: for each vector, the weights of its tokens in the mean of their states.
         """
         # An embedding bag sums the tokens of each vector, given all their indices and where the
         # indices of each vector start.
@@ -209,16 +212,16 @@ class ForwardPasses:
         return sums / torch.from_numpy(totals).to(states.device).unsqueeze(1)
 
     def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
-        """An array of integers as a tensor on the device; the copy to a GPU overlaps with
-        computation there."""
+        """Return an array of integers as a tensor on the device; a copy to a GPU is
+        asynchronous."""
         tensor = torch.from_numpy(array.astype(np.int64))
         if self.device.type == "cuda":
             return tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor.to(self.device)
 
     def _probe(self, tokenizer: StoryTokenizer, attention: Attention) -> None:
-        """Find out by trial passes what the model supports, and refuse models that are not
-        encoders of texts."""
+        """Set `is_causal`, the attention and `batch_tokens` by trial passes. Raises ValueError if
+        the model is no encoder of texts, or can't pack texts although `attention` demands it."""
         name = type(self.model).__name__
         if getattr(self.model.config, "is_encoder_decoder", False):
             raise ValueError(f"{name} is an encoder-decoder, not an encoder; {_FIX}")
@@ -254,31 +257,32 @@ class ForwardPasses:
             self.batch_tokens = 1
 
     def _attentions(self) -> list[str]:
-        """Names of attention implementations to try for packed texts, the fastest first."""
+        """Return the names of attentions to try for packed texts, the fastest first."""
         flash = self.device.type == "cuda" and self.dtype in (torch.float16, torch.bfloat16)
         return [FLASH, PACKED] if flash else [PACKED]
 
     def _run(self, rows: list[Ids]) -> torch.Tensor:
+        """Return the `states` of texts, computed in the context `running`."""
         with self.running():
             return self.states(rows)
 
     def _same(self, a: torch.Tensor, b: torch.Tensor) -> bool:
-        """Whether states are equal except for rounding."""
+        """Return whether two tensors of states are equal except for rounding."""
         tolerance = 1e-3 if self.dtype == torch.float32 else 0.1
         return a.shape == b.shape and bool((a - b).abs().max() <= tolerance * a.abs().max())
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """The precision of matrix products for a device: bfloat16 on CUDA devices that multiply in it
-    natively, else float32. On CPUs rounding to bfloat16 would make scores depend on the batch: the
-    kernel, and with it the order of sums, depends on the number of tokens."""
+    """Return the fastest precision of matrix products on a device that keeps ranks: bfloat16 on
+    CUDA devices that multiply in it natively, else float32. On a CPU, bfloat16 would make scores
+    depend on the batch, since the order of sums depends on the number of tokens."""
     native = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
     return torch.bfloat16 if native else torch.float32
 
 
 def in_stored_dtype(model: Any) -> Any:
-    """A model with its weights in the dtype of its checkpoint, if `ForwardPasses` cast them to
-    float32 and they have kept their values: a copy; else the model itself."""
+    """Return a copy of a model in the dtype of its checkpoint, if `ForwardPasses` cast its weights
+    to float32 and casting them back loses nothing; otherwise return the model itself."""
     stored = getattr(model, "stored_dtype", model.dtype)
     if stored == model.dtype or not all(
         torch.equal(weight, weight.to(stored).to(weight.dtype)) for weight in model.parameters()
@@ -288,26 +292,27 @@ def in_stored_dtype(model: Any) -> Any:
 
 
 def linear_is_convolution(device: torch.device) -> bool:
-    """Whether linear layers are faster as convolutions: on a CPU torch computes float32 products
-    with MKL, which leaves half of an AMD processor idle, and convolutions with oneDNN, which does
-    not."""
+    """Return whether linear layers are faster as convolutions on a device. On an x86 CPU they are:
+    torch computes float32 products with MKL, which leaves half of an AMD processor idle, but
+    convolutions with oneDNN, which does not."""
     one_dnn: Any = torch.backends.mkldnn
     x86_cpu = device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64")
     return x86_cpu and bool(one_dnn.is_available() and one_dnn.enabled)
 
 
 class ConvolvedLinear(TorchFunctionMode):
-    """Context manager for inference in which linear layers are computed as convolutions, see
+    """Context manager for inference in which torch computes linear layers as convolutions, see
     `linear_is_convolution`."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Called by torch in place of each of its functions."""
+        """Call `func`, but `_convolved` for `F.linear`; torch calls this for its functions."""
         return (_convolved if func is F.linear else func)(*args, **(kwargs or {}))
 
 
 def _convolved(
     states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
+    """Return `F.linear(states, weight, bias)`, computed as a 1x1 convolution."""
     if not states.numel():
         return F.linear(states, weight, bias)
     # A 1x1 convolution over an image of shape (1, dimensions, tokens, 1): tokens are pixels,
@@ -319,10 +324,9 @@ def _convolved(
 
 @contextmanager
 def using_attention(model: Any, attention: str | None) -> Iterator[None]:
-    """Switch a model to the attention of this name (None: keep its own), and restore its own on
-    exit. Raises ImportError if a package that the attention needs is missing, ValueError if the
-    model does not support it.
-    """
+    """Switch a model to the attention with this name in the context; None changes nothing. Raises
+    ImportError if a package that the attention needs is missing, and ValueError if the model does
+    not support the attention."""
     before = model.config._attn_implementation
     if attention is None or attention == before:
         yield
@@ -348,15 +352,15 @@ def packed_attention(
     sliding_window: int | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention of each text in a row to itself, computed for texts of equal length at once.
-    Returns states of shape (1, tokens, heads, head dimensions). `attention_mask` is not used, since
-    there is no padding.
+    """Compute attention within each of the texts that are concatenated in one row, for texts of
+    equal length at once. Returns states of shape (1, tokens, heads, head dimensions), and None in
+    place of attention weights. `attention_mask` is not used, since there is no padding.
 
     Args:
         query, key, value: of shape (1, heads, tokens, head dimensions); key and value may have
             fewer heads, each for several of the query.
-        text_runs: runs of consecutive texts of equal length: how many texts, and how many tokens
-            each has.
+        text_runs: for each run of texts of equal length, how many texts and how many tokens in
+            each.
         causal: whether a token attends only to itself and tokens before it.
         scaling: factor of the query-key products; None for 1 / sqrt(head dimensions).
         sliding_window: a token attends to tokens less than this many positions away; None for all.
@@ -395,14 +399,15 @@ AttentionMaskInterface.register(PACKED, lambda *_, **__: None)
 def pool_windows(
     states: torch.Tensor, window_ids: torch.Tensor, windows: int, pooling: Pooling = "mean"
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pool token states window by window in float32: vectors of shape (B, W, D), and whether each
-    window has a token, bool of shape (B, W). The vector of a window without tokens is zero.
+    """Pool token states by window, in float32. Returns the vectors of the windows, shape (B, W, D),
+    and whether each window has a token, bool, shape (B, W). A window without tokens has a zero
+    vector.
 
     Args:
         states: token states, shape (B, T, D).
         window_ids: the window of each token, shape (B, T); -1 for tokens that are not pooled.
         windows: number of windows, W.
-        pooling: of the tokens of a window, see `StoryEncoder`.
+        pooling: how the tokens of a window are pooled, see `StoryEncoder`.
     """
     # The weight of each token in each window, shape (B, W, T): 1 where it belongs to the window,
     # else 0.

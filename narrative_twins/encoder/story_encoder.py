@@ -1,5 +1,4 @@
-"""The story encoder: turns variants of stories into vectors, with each distinct text encoded
-once."""
+"""The story encoder: turns variants of stories into vectors, each distinct text once."""
 
 from __future__ import annotations
 
@@ -46,18 +45,16 @@ class StoryEncoder:
     Args:
         model, tokenizer: any `AutoModel` encoder (BERT, RoBERTa, MPNet, ModernBERT and similar) or
             decoder (Qwen3, Mistral, Llama and similar), and its tokenizer.
-        pooling: `"mean"` of the tokens of a window, the `"first"` of them, the last (`"lasttoken"`)
-            or a mean weighted by their positions in the text (`"weightedmean"`). Default as in the
-            checkpoint, else `"lasttoken"` of language models that are decoders, and `"mean"`.
+        pooling: `"mean"` of the tokens of a window, its `"first"` or last (`"lasttoken"`) token, or
+            a mean weighted by the positions of tokens in the text (`"weightedmean"`). Default: the
+            checkpoint's, or else `"lasttoken"` for causal language models, `"mean"` for others.
         prompt: a text to read before every text; `""` for none. Default as in the checkpoint.
         prompt_name: the name of a prompt of the checkpoint, to read in place of its default.
-        context_tokens: read at most this many tokens at once, special tokens included; default the
-            model's maximum.
-        batch_tokens: tokens per forward pass, padding included; default `BATCH_TOKENS` of the
-            device.
+        context_tokens: the most tokens to read at once, special tokens included; default the
+            model's limit.
+        batch_tokens: tokens per forward pass, padding included; default by device, `BATCH_TOKENS`.
         attention: `"packed"` concatenates texts without padding, `"padded"` pads them, `"auto"`
-            packs if the model can. Like `batch_tokens` it affects speed and memory only, not
-            results.
+            packs if the model can. Like `batch_tokens`, it affects only speed and memory.
 
     Attributes:
         tokenizer: the `StoryTokenizer`, whose `tokenizer` is from `transformers`.
@@ -65,8 +62,8 @@ class StoryEncoder:
         prompt: the prompt in use.
 
     Raises:
-        ValueError: the model is not a text encoder, its pooling is not supported or not by its
-            model, or an option is invalid.
+        ValueError: the model is no text encoder, does not support the pooling, or an option is
+            invalid.
     """
 
     def __init__(
@@ -113,21 +110,20 @@ class StoryEncoder:
         """Load an encoder.
 
         Args:
-            name: folder or Hub id of a sentence-transformers model (also without its organization)
-                or any `AutoModel` encoder, or of a PEFT adapter of one, which is merged into its
-                base; None for the default.
-            device: default the first accelerator, else the CPU.
-            dtype: precision; `"auto"` depends on the machine, unlike in transformers: float32 on a
-                CPU, where scores then do not depend on what else is in the batch; on CUDA devices
-                with native bfloat16, matrix products in bfloat16 and float32 between them.
-                `"checkpoint"` is that in which the weights are saved.
+            name: folder or Hub id of a sentence-transformers model (an id may lack the
+                organization), of any `AutoModel` encoder, or of a PEFT adapter, which is merged
+                into its base; None for the default encoder.
+            device: default the first accelerator, or the CPU if there is none.
+            dtype: precision. `"auto"` depends on the machine, unlike in transformers. On a CPU it
+                is float32, so that scores do not depend on the rest of the batch. On CUDA devices
+                with native bfloat16, matrix products are in bfloat16, all else in float32.
+                `"checkpoint"` is the precision of the saved weights.
             pooling, prompt, prompt_name, context_tokens, batch_tokens, attention: see
                 `StoryEncoder`.
             options: for `from_pretrained` of model and tokenizer, such as `revision` or `token`.
 
         Raises:
-            OSError: the model or tokenizer is missing or can't be loaded, or the weights do not fit
-                the model.
+            OSError: the model or tokenizer can't be loaded, or the weights do not fit the model.
             ValueError: as `StoryEncoder`; also if the dtype or device is invalid.
 
         Example:
@@ -161,9 +157,9 @@ class StoryEncoder:
 
     @classmethod
     def from_sentence_transformer(cls, model: Any, **options: Any) -> StoryEncoder:
-        """The encoder of a loaded `SentenceTransformer` (a transformer, its pooling and perhaps
-        normalization, which is ignored), sharing its weights. Takes the options of `StoryEncoder`,
-        and raises ValueError as it does, also if the first module is not a transformer."""
+        """Make an encoder of a loaded `SentenceTransformer`, which shares its weights.
+        Normalization after the pooling is ignored. `options` are as for `StoryEncoder`. Raises
+        ValueError as `StoryEncoder` does, and if the first module is not a transformer."""
         transformer = getattr(model[0], "auto_model", None)
         if transformer is None:
             raise ValueError(
@@ -179,8 +175,8 @@ class StoryEncoder:
         )
 
     def on_accelerator(self, number: int) -> StoryEncoder:
-        """The encoder with its model moved to the accelerator of this number, modulo their count;
-        the encoder itself if it is on a CPU."""
+        """Move the model to the accelerator `number`, modulo the count of accelerators, and return
+        an encoder with the moved model. On a CPU, return the encoder itself."""
         if self.device.type == "cpu":
             return self
         device = torch.device(self.device.type, number % torch.accelerator.device_count())
@@ -199,7 +195,7 @@ class StoryEncoder:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Precision of matrix products; the weights may have a higher one."""
+        """The precision of matrix products; the weights may have a higher one."""
         return self.passes.dtype
 
     @property
@@ -219,9 +215,8 @@ class StoryEncoder:
 
     def save_pretrained(self, folder: str | Path, **options: Any) -> None:
         """Save model, tokenizer and settings as a plain sentence-transformers checkpoint, which
-        needs no code. An adapter of PEFT is merged into the weights that are saved. Weights that
-        were cast to float32 when they were loaded are saved in the dtype of their checkpoint,
-        unless that would change them.
+        needs no code. A PEFT adapter is merged into the saved weights. Weights that were cast to
+        float32 on loading are saved in the dtype of their checkpoint, if that does not change them.
 
         Args:
             folder: where to save.
@@ -231,7 +226,7 @@ class StoryEncoder:
             ValueError: the adapter can't be merged, or the folder has an adapter.
             OSError: the folder can't be written.
         """
-        # Libraries would apply an adapter there in addition to what is merged into the weights.
+        # Who loads the folder would apply the adapter in it to the saved weights as well.
         if (Path(folder) / "adapter_config.json").is_file():
             raise ValueError(
                 f"{folder} has an adapter (adapter_config.json); save in another folder"
@@ -263,7 +258,7 @@ class StoryEncoder:
             (Path(folder) / file).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
 
     def tokenize(self, sentences: Sequence[str]) -> TokenizedStory:
-        """Tokenize a story, each sentence once."""
+        """Tokenize the sentences of a story, each once; raises StoryError if one has no tokens."""
         return self.tokenizer.tokenize(sentences)
 
     def encode(
@@ -271,17 +266,17 @@ class StoryEncoder:
         variants: Sequence[str | Sequence[Chunk]],
         progress: Callable[[float], None] | None = None,
     ) -> NDArray[np.float32]:
-        """Encode texts or variants of stories; returns one vector each, an array of shape
-        (variants, dimensions), float32.
+        """Return a vector for each text or variant of a story; float32, shape (variants,
+        dimensions).
 
-        Equal chunks pass through the model once, also if different tokens of them are pooled. The
+        Equal chunks pass through the model once, even if different tokens of them are pooled. The
         vector of a variant of several chunks is the mean over all its pooled tokens (with pooling
         by the first or last token, over its chunks).
 
         Args:
-            variants: texts, or the chunks of each variant, from `TokenizedStory.chunks`.
-            progress: called after each forward pass with its share of the work; the shares add up
-                to one.
+            variants: texts, or for each variant its chunks, from `TokenizedStory.chunks`.
+            progress: called after each forward pass with its share of the work; all shares sum to
+                one.
 
         Raises:
             TypeError: a single text is given instead of a list.
@@ -320,7 +315,10 @@ class StoryEncoder:
     def _pooled(
         self, unique: dict[bytes, dict[bytes, int]], progress: Callable[[float], None] | None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The pooled vectors by index, and the weight of each among the chunks of a variant."""
+        """Encode the distinct chunks of variants. Returns one vector per mask, shape (masks,
+        dimensions), and its weight in the mean over the chunks of a variant, shape (masks,).
+        `unique` maps the token ids of each chunk to its masks of pooled tokens, and each mask to
+        the index of its vector."""
         # Longest first: a lack of memory shows at once, and neighbors need little padding.
         texts = sorted(unique.items(), key=lambda item: len(item[0]), reverse=True)
         rows = [np.frombuffer(ids, np.int32) for ids, _ in texts]
@@ -353,8 +351,8 @@ class StoryEncoder:
         return torch.cat(vectors).cpu().numpy()[order], np.array(weights, np.float32)[order]
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[slice]:
-        """Batches of texts of at most `batch_tokens` tokens, padding included, or of one text,
-        given the lengths of all texts in descending order."""
+        """Yield batches of texts as slices: of at most `batch_tokens` tokens, padding included, or
+        of one text. `lengths` has the lengths of all texts, descending."""
         is_padded = self.passes.attention == "padded"
         start = total = 0
         for i, length in enumerate(lengths):

@@ -1,5 +1,5 @@
-"""Tokenization of stories: token ids, concatenated from ids of sentences, and the context around
-windows."""
+"""Tokenization of stories: the ids of texts, concatenated from ids of sentences, and the sentences
+that are read around a window."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Ids: TypeAlias = NDArray[np.int32]
 Mask: TypeAlias = NDArray[np.bool_]
 
 _ANCHOR = "a"
-"""A text to put before a sentence, whose token ids may differ from those at the start of a text."""
+"""A text that is tokenized before a sentence, to get the ids that the sentence has in a text."""
 PIECE = 50_000
-"""Characters that are tokenized at once."""
+"""The most characters of a text that are tokenized at once."""
 _LINE_BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
 class Window(NamedTuple):
-    """The sentences `[lo, hi)` to score, and the sentences `[start, stop)` to read with them: the
-    complete story, or as much of it around the window as fits the encoder's context."""
+    """A window of a story: the sentences `[lo, hi)` to score, and the sentences `[start, stop)` to
+    read, which are the complete story or as much of it around the window as fits the context."""
 
     start: int
     lo: int
@@ -38,7 +38,7 @@ class Window(NamedTuple):
 
     @property
     def base(self) -> Order:
-        """The sentences that are read, in story order."""
+        """The indices of the sentences that are read, in story order."""
         return tuple(range(self.start, self.stop))
 
     @property
@@ -48,8 +48,8 @@ class Window(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A text for one forward pass: its token ids, special tokens included, and which tokens are
-    pooled; shape (T,)."""
+    """A text for one forward pass: its token ids, special tokens included, and a mask of the tokens
+    that are pooled; both of shape (T,)."""
 
     ids: Ids
     pooled: Mask
@@ -62,13 +62,14 @@ class StoryTokenizer:
         tokenizer: a `transformers` tokenizer.
         context_tokens: how many tokens the encoder reads at once; ValueError if special tokens and
             the prompt alone fill them.
-        settings: whether text is lowercased first, and the prompt that is read before every text.
+        settings: settings of the checkpoint: whether text is lowercased, and the prompt.
 
     Attributes:
         head, tail: ids of the special tokens before and after a text.
         prompt: the prompt, which is between the head and the text.
-        prompt_ids: its token ids, without spaces at its end, which belong to the text.
-        unpooled: how many tokens of a text are not pooled because of its prompt.
+        prompt_ids: token ids of the prompt, without spaces at its end, which belong to the text.
+        unpooled: how many tokens at the start are not pooled, since the settings exclude the
+            prompt.
         max_text_tokens: how many tokens of a text fit between the special tokens and the prompt.
         pad_id: the token id to pad with.
     """
@@ -106,23 +107,23 @@ class StoryTokenizer:
             )
 
     def probes(self) -> tuple[Ids, Ids]:
-        """Two short texts of equal length that differ in the last token only, to test a model."""
+        """Return the token ids of two texts that differ only in the last token, to test a model."""
         *start, last = plain_ids(self.tokenizer)[-3:]
         first = np.array([*self.head, *start, last], np.int32)
         second = np.array([*self.head, *start, start[0]], np.int32)
         return first, second
 
     def ids(self, texts: list[str], special: bool = False) -> list[Ids]:
-        """Token ids of each text, not truncated."""
+        """Return the token ids of each text, not truncated; `special` adds special tokens."""
         rows = self.tokenizer(
             texts, add_special_tokens=special, return_attention_mask=False, verbose=False
         )
         return [np.asarray(row, np.int32) for row in rows["input_ids"]]
 
     def ids_in_pieces(self, text: str, later: bool = False) -> Ids:
-        """Token ids of a text of any length, at its start or `later` in one, tokenized in pieces of
-        `PIECE` characters, which end at a space if there is one near: a tokenizer needs a kilobyte
-        for each character."""
+        """Return the token ids of a text of any length, as at the start of a text or, with `later`,
+        as after another sentence. It is tokenized in pieces of at most `PIECE` characters, since a
+        tokenizer needs a kilobyte for each character."""
         rows: list[Ids] = []
         for piece in _pieces(text):
             is_first = not later and not rows
@@ -133,17 +134,17 @@ class StoryTokenizer:
         return np.concatenate(rows)
 
     def texts(self, sentences: Sequence[str]) -> list[str]:
-        """Sentences prepared for tokenization: line breaks are replaced by spaces, and text is
-        lowercased if set."""
+        """Return sentences prepared for tokenization: line breaks become spaces, and text is
+        lowercased if the settings say so."""
         texts = [_LINE_BREAK.sub(" ", sentence).strip() for sentence in sentences]
         return [text.lower() for text in texts] if self.settings.lowercase else texts
 
     def tokenize_joined(self, texts: Sequence[str]) -> tuple[Ids, Ids, Ids]:
-        """Token ids of the prompt, and of texts joined by a space after it, without special tokens
-        and not truncated; and for each token of these the index of the text that has most of its
-        characters. A token that is only the space before a text belongs to it. Raises
-        NotImplementedError for a slow tokenizer, which does not know the characters of tokens.
-        """
+        """Tokenize the prompt and, after it, texts joined by spaces, without special tokens or
+        truncation. Returns the token ids of the prompt, the token ids of the texts, and for each of
+        the latter the index of the text that has most of its characters. A token that is only the
+        space before a text belongs to that text. Raises NotImplementedError for a slow tokenizer,
+        which does not know the characters of tokens."""
         text = self.prompt + " ".join(texts)
         encoding = self.tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
@@ -168,9 +169,9 @@ class StoryTokenizer:
     def around(
         self, prompt: Ids, ids: Ids, marks: NDArray[Any], special: int, none: int
     ) -> tuple[Ids, NDArray[Any]]:
-        """The token ids of a text after its prompt, between special tokens; and marks of all these,
-        given some of the text's, shape (..., T): `special` for other tokens, or `none` if they are
-        not pooled, as those of the prompt if the settings exclude it."""
+        """Return the token ids of a text with its prompt between special tokens, and a mark for
+        each token. `marks`, shape (..., T), are the marks of the text; tokens around it get the
+        mark `special`. If that is not `none`, the first `unpooled` tokens get `none`."""
         row = np.concatenate([self.head, prompt, ids, self.tail])
         all_marks = np.full((*marks.shape[:-1], len(row)), special, marks.dtype)
         start = len(self.head) + len(prompt)
@@ -180,7 +181,7 @@ class StoryTokenizer:
         return row, all_marks
 
     def tokenize(self, sentences: Sequence[str]) -> TokenizedStory:
-        """Tokenize a story; raises StoryError if a sentence has no tokens."""
+        """Tokenize the sentences of a story; raises StoryError if one has no tokens."""
         (story,) = self.tokenize_all([sentences])
         if isinstance(story, StoryError):
             raise story
@@ -189,8 +190,8 @@ class StoryTokenizer:
     def tokenize_all(
         self, stories: Sequence[Sequence[str]]
     ) -> Iterator[TokenizedStory | StoryError]:
-        """Tokenize stories lazily, in one call of the tokenizer if they are short. A story in which
-        a sentence has no tokens is a StoryError."""
+        """Yield the tokens of each story, or a StoryError if one of its sentences has none. Short
+        stories are tokenized together in one call of the tokenizer."""
         prepared = [self.texts(sentences) for sentences in stories]
         spans = [list(_runs(texts)) for texts in prepared]
         runs = [
@@ -217,8 +218,8 @@ class StoryTokenizer:
                 yield TokenizedStory(self, texts, first, later, exact)
 
     def _run_ids(self, runs: list[list[str]]) -> Iterator[tuple[list[Ids], list[Ids], bool]]:
-        """For each run of neighboring sentences: the ids of each sentence at the start of a text
-        and after another sentence; and whether ids can be concatenated in any order."""
+        """Yield for each run of neighboring sentences: the ids of each sentence at the start of a
+        text, its ids after another sentence, and whether all can be concatenated in any order."""
         if runs and len(text := runs[0][0]) > PIECE:
             yield [self.ids_in_pieces(text)], [self.ids_in_pieces(text, later=True)], True
             return
@@ -239,9 +240,9 @@ class StoryTokenizer:
     def _ids_after(
         self, before: str, start: Ids, lists: list[list[str]]
     ) -> list[tuple[list[Ids], bool]]:
-        """Tokenize texts, each with the text `before` in front, in one call of the tokenizer.
-        Returns for each list the ids of its texts without the ids of `before` (`start`), and
-        whether the ids of each text began with `start`."""
+        """Tokenize texts in one call, each after the text `before`, whose ids are `start`. Returns
+        for each list of texts the ids of its texts without `start`, and whether the ids of all its
+        texts began with `start`."""
         texts = [before + text for each in lists for text in each]
         rows = iter(self.ids(texts) if texts else [])
         grouped = [list(islice(rows, len(each))) for each in lists]
@@ -255,16 +256,17 @@ class StoryTokenizer:
 
 
 def _are_exact(first: list[Ids], later: list[Ids], forwards: Ids, backwards: Ids) -> bool:
-    """Whether ids of sentences can be concatenated in any order, given the ids of the texts with
-    all of them forwards and backwards: no sentence changes the tokens of a neighbor. (And no token
-    of the vocabulary may extend across a space.)"""
+    """Return whether no sentence changes the tokens of a neighbor, so that ids can be concatenated
+    in any order (if also no token of the vocabulary extends across a space). `first` and `later`
+    have the ids of each sentence at the start of a text and after another sentence; `forwards` and
+    `backwards` are the ids of all sentences in this and in reverse order."""
     return np.array_equal(np.concatenate([first[0], *later[1:]]), forwards) and np.array_equal(
         np.concatenate([first[-1], *later[-2::-1]]), backwards
     )
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """A text in pieces of at most `PIECE` characters, without the spaces at which it is divided."""
+    """Yield pieces of at most `PIECE` characters of a text, without the spaces that divide them."""
     start = 0
     while len(text) - start > PIECE:
         space = text.rfind(" ", start + PIECE // 2, start + PIECE)
@@ -275,8 +277,9 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _runs(texts: Sequence[str]) -> Iterator[Span]:
-    """Half-open ranges of sentences that overlap by one, so that all neighbors are in one of them,
-    of at most `PIECE` characters. Sentences that have more, with a neighbor, are by themselves."""
+    """Yield half-open ranges of sentences with at most `PIECE` characters. Each begins with the
+    last sentence of the range before, so that all neighbors are together in a range, unless the two
+    have more characters. A longer sentence is a range by itself."""
     lo, size = 0, 0
     for i, text in enumerate(texts):
         if i > lo and size + len(text) > PIECE:
@@ -289,13 +292,13 @@ def _runs(texts: Sequence[str]) -> Iterator[Span]:
 
 
 def plain_ids(tokenizer: Any) -> list[int]:
-    """The ids of a tokenizer's vocabulary in ascending order, without special tokens."""
+    """Return the ids of a tokenizer's vocabulary in ascending order, without special tokens."""
     return sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))
 
 
 def padded(rows: Sequence[Ids], pad_id: int) -> tuple[NDArray[np.int64], Mask]:
-    """The token ids of texts, padded on the right, and which of them are tokens; both of shape
-    (texts, tokens)."""
+    """Return the token ids of texts, padded on the right with `pad_id`, and a mask of the tokens
+    that are not padding; both of shape (texts, tokens of the longest)."""
     ids = np.full((len(rows), max(map(len, rows), default=0)), pad_id, np.int64)
     is_token = np.arange(ids.shape[1]) < np.array([len(row) for row in rows])[:, None]
     ids[is_token] = np.concatenate(rows) if rows else []
@@ -303,9 +306,8 @@ def padded(rows: Sequence[Ids], pad_id: int) -> tuple[NDArray[np.int64], Mask]:
 
 
 def check_vocabulary(name: object, tokenizer: Any, model: Any) -> None:
-    """Check that a model of `transformers` has an embedding for each token of its tokenizer. Raises
-    ValueError if the tokenizer has no vocabulary, or a token without an embedding; its message
-    names the model by `name`."""
+    """Check that a tokenizer has a vocabulary, and that a `transformers` model has an embedding for
+    each of its tokens. Raises ValueError otherwise; the message names the model by `name`."""
     if len(plain_ids(tokenizer)) < 3:
         raise ValueError(
             f"the tokenizer of {str(name)!r} has no vocabulary; its files, such as tokenizer.json,"
@@ -322,9 +324,9 @@ def check_vocabulary(name: object, tokenizer: Any, model: Any) -> None:
 
 
 def model_limit(model: Any, tokenizer: Any, asked: int | None = None) -> int:
-    """How many tokens a model reads at once: its number of positions (without those that RoBERTa
-    models reserve for padding) or the tokenizer's limit, whichever is smaller; 512 if neither is
-    known; at most as many as are asked for."""
+    """Return how many tokens a model reads at once: its number of positions (without the positions
+    that RoBERTa models reserve for padding) or the tokenizer's limit, whichever is smaller; 512 if
+    neither is known. The result is at most `asked`."""
     # A tokenizer without a limit has a huge number here.
     limits = [getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length]
     limits += [table.num_embeddings - first_position(model) for table in _position_tables(model)]
@@ -334,14 +336,13 @@ def model_limit(model: Any, tokenizer: Any, asked: int | None = None) -> int:
 
 
 def first_position(model: Any) -> int:
-    """The position id of the first token of a text: 0, or in RoBERTa models the id after the
-    padding id."""
+    """Return the position id of a text's first token: 0, but in RoBERTa the padding id plus 1."""
     paddings = (table.padding_idx for table in _position_tables(model))
     return max((padding + 1 for padding in paddings if padding is not None), default=0)
 
 
 def _position_tables(model: Any) -> list[Any]:
-    """The embeddings of positions that are a table."""
+    """Return the modules of a model that look up embeddings of positions in a table."""
     return [
         module
         for name, module in model.named_modules()
@@ -350,7 +351,7 @@ def _position_tables(model: Any) -> list[Any]:
 
 
 def _splits_at_spaces(tokenizer: Any) -> bool:
-    """Whether no token of the vocabulary extends from one word into the next."""
+    """Return whether no token of the vocabulary extends from one word into the next."""
     # How the vocabulary writes a space: byte-level, as SentencePiece does, plainly, or not at all.
     sample = "".join(
         map(str, tokenizer.convert_ids_to_tokens(tokenizer(f"{_ANCHOR} {_ANCHOR}")["input_ids"]))
@@ -368,13 +369,13 @@ def _splits_at_spaces(tokenizer: Any) -> bool:
 
 @dataclass
 class TokenizedStory:
-    """The token ids of a story. Made by `StoryTokenizer.tokenize`.
+    """The token ids of a story, from `StoryTokenizer.tokenize`.
 
     Attributes:
         texts: the sentences, prepared by `StoryTokenizer.texts`.
-        first, later: ids of each sentence at the start of a text, and after another sentence.
-        exact: whether concatenated ids equal the joined text's; if not, each text is joined and
-            tokenized.
+        first, later: for each sentence its ids at the start of a text, and after another sentence.
+        exact: whether the ids of a text are the concatenated ids of its sentences; if not, each
+            text is joined and tokenized.
     """
 
     tokenizer: StoryTokenizer
@@ -400,8 +401,8 @@ class TokenizedStory:
         self._ends = np.concatenate([[0], np.cumsum(lengths)])
 
     def window(self, span: Span) -> Window:
-        """A window with as many whole sentences around it as fit the context, evenly on both sides
-        if possible."""
+        """Return the window of the sentences `span`, which reads as many whole sentences around
+        them as fit the context, evenly on both sides if possible."""
         lo, hi = span
         ends = self._ends
         if ends[-1] <= self.max_text_tokens:
@@ -421,8 +422,8 @@ class TokenizedStory:
         return Window(start, lo, hi, stop)
 
     def runs(self, share: float) -> Iterator[Span]:
-        """Runs of whole sentences that together are the story, each to be read once with as much
-        text around it as `window` adds.
+        """Yield runs, half-open ranges of sentences that together are the story. Each is to be read
+        once, with as much text around it as `window` adds.
 
         The texts of a story that exceeds the context begin at even distances, of at most this share
         of the context, and each sentence belongs to the text in whose middle it is. A run fits the
@@ -442,15 +443,14 @@ class TokenizedStory:
                 start = stop
 
     def cut_tokens(self, window: Window) -> int:
-        """How many of the story's tokens are not read together with a window."""
+        """Return how many of the story's tokens are not read together with a window."""
         read = int(self._ends[window.stop] - self._ends[window.start])
         return int(self._ends[-1]) - min(read, self.max_text_tokens)
 
     def chunks(self, order: Order, pooled: Span | None) -> list[Chunk]:
-        """The text of an order of sentences as chunks to encode: one, or several if it exceeds the
-        context. `pooled` is the half-open range of sentences whose tokens are pooled, None for all
-        tokens with the special tokens. Raises StoryError if no token belongs to a pooled
-        sentence."""
+        """Return the text of an order of sentences as chunks to encode: one, or several if it
+        exceeds the context. `pooled` is the half-open range of sentences whose tokens are pooled;
+        None pools all tokens, special tokens included. Raises StoryError if no token is pooled."""
         prompt, ids, owners = self._ids_of(order)
         mask = np.ones(len(ids), bool)
         if pooled is not None:
@@ -464,11 +464,10 @@ class TokenizedStory:
     def sentence_chunks(
         self, window: Window, special: bool
     ) -> tuple[list[list[Chunk]], list[list[Chunk]]]:
-        """The window in its context as chunks, several times: for each sentence of the window with
-        only its tokens pooled (the first list); then, if `special`, once with only special tokens
-        and the prompt pooled, if there are any (the second list). Raises StoryError if a sentence
-        has no tokens.
-        """
+        """Return the text that a window reads, as chunks, for several poolings: a list with the
+        chunks for each sentence of the window, in which only its tokens are pooled; and a list that
+        is empty or, if `special` is set, has the chunks in which only special tokens and the prompt
+        are pooled. Raises StoryError if a sentence has no tokens."""
         prompt, ids, owners = self._ids_of(window.base)
         masks = owners == np.arange(window.lo, window.hi)[:, None]
         if (missing := np.flatnonzero(~masks.any(axis=1))).size:
@@ -482,8 +481,9 @@ class TokenizedStory:
         return texts, [chunks for chunks in rest if chunks]
 
     def _split(self, prompt: Ids, ids: Ids, masks: Mask, special: bool) -> list[list[Chunk]]:
-        """Split a text into chunks that fit the context, each after the prompt. Returns for each
-        mask of the tokens to pool the chunks that have some; `special`: pool special tokens too."""
+        """Split a text into chunks that fit the context, each after the prompt. Returns for each of
+        the `masks` of tokens to pool, shape (masks, T), the chunks that have such tokens; with
+        `special`, special tokens are pooled too."""
         tokens = self.tokenizer
         room = max(1, tokens.max_text_tokens + len(tokens.prompt_ids) - len(prompt))
         texts: list[list[Chunk]] = [[] for _ in masks]
@@ -496,8 +496,8 @@ class TokenizedStory:
         return texts
 
     def _ids_of(self, order: Order) -> tuple[Ids, Ids, Ids]:
-        """Token ids of the prompt and of the text of an order of sentences, and the sentence that
-        each token of the text belongs to."""
+        """Return the token ids of the prompt, the token ids of the text of an order of sentences,
+        and the index of the sentence that each token of the text belongs to."""
         sentences = np.array(order, np.int32)
         if not self.exact:
             texts = [self.texts[i] for i in order]

@@ -20,13 +20,13 @@ PLACEHOLDER_ID = "user/name"
 
 
 def template(name: str) -> str:
-    """The content of a file of `hub_cards`."""
+    """Return the text of a file of `hub_cards`."""
     return files("narrative_twins.hub_cards").joinpath(name).read_text(encoding="utf-8")
 
 
 def encoder_card(facts: EncoderFacts, model_id: str | None = PLACEHOLDER_ID) -> ModelCard:
-    """The card of an encoder; `model_id` is the Hub id in its snippets, None for the default
-    encoder."""
+    """Return the card of an encoder. `model_id` is the Hub id by which its snippets load the
+    encoder; None for the default encoder."""
     results = [
         EvalResult(
             task_type="narrative-salience",
@@ -57,6 +57,7 @@ def encoder_card(facts: EncoderFacts, model_id: str | None = PLACEHOLDER_ID) -> 
 
 
 def _slug(words: str) -> str:
+    """Return words as one identifier, in lower case with underscores."""
     return re.sub(r"\W+", "_", words.lower()).strip("_")
 
 
@@ -66,8 +67,8 @@ def dataset_card(
     rows: Mapping[str, Mapping[str, int]],
     repo_id: str,
 ) -> DatasetCard:
-    """The card of a data set: `columns` has types by configuration and column, `rows` counts by
-    split instead."""
+    """Return the card of a data set. `columns` has types by configuration and column, `rows` has
+    counts by configuration and split."""
     configurations: list[dict[str, Any]] = []
     for name, splits in rows.items():
         files = [{"split": split, "path": f"{name}/{split}-*.parquet"} for split in splits]
@@ -89,7 +90,7 @@ def dataset_card(
 def card_of_rows(
     data: Mapping[str, Mapping[str, Dataset]], facts: DatasetFacts, repo_id: str = PLACEHOLDER_ID
 ) -> DatasetCard:
-    """The card of a data set, whose splits are in configurations, with its columns and counts."""
+    """Return the card of a data set, its splits by configuration, with its columns and counts."""
     rows = {name: {split: len(part) for split, part in data[name].items()} for name in data}
     columns = {}
     for name, splits in data.items():
@@ -99,6 +100,6 @@ def card_of_rows(
 
 
 def _type(feature: Any) -> str:
-    """The type of a column in words."""
+    """Return the type of a column in words, such as `list of string`."""
     inner = getattr(feature, "feature", None)
     return f"list of {_type(inner)}" if inner else str(getattr(feature, "dtype", feature))

@@ -45,7 +45,7 @@ class EncoderFacts:
         training_data: the training data and its licence.
         objective, windows, seeds: details of the training.
         figures: evaluation results, also for the `model-index` of the card.
-        table: replaces the table of the figures.
+        table: a table in place of the table of the figures; None for the latter.
         limits: known limits.
         license: an id of the Hub's list, for example `"apache-2.0"`.
         language: the language of the texts, for example `"en"`.
@@ -96,8 +96,8 @@ class DatasetFacts:
 
 
 def read_fact_values(kind: type[Facts], path: str | Path) -> dict[str, Any]:
-    """The attributes in a YAML file of facts; raises ValueError if the file or an attribute is
-    invalid."""
+    """Return the attributes in a YAML file of facts, by name; `kind` is the class of the facts.
+    Raises ValueError if the file or an attribute is invalid."""
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         kind(**content)
@@ -111,12 +111,12 @@ def read_fact_values(kind: type[Facts], path: str | Path) -> dict[str, Any]:
 
 
 def read_facts(kind: type[Facts], path: str | Path) -> Facts:
-    """Facts from a YAML file of their attributes, see `read_fact_values`."""
+    """Return the facts in a YAML file of their attributes, see `read_fact_values`."""
     return kind(**read_fact_values(kind, path))
 
 
 class _Blocks(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, which are easier to edit."""
+    """Writer of YAML that writes texts of several lines as blocks, which are easier to edit."""
 
 
 _Blocks.add_representer(
@@ -125,5 +125,5 @@ _Blocks.add_representer(
 
 
 def facts_text(facts: EncoderFacts | DatasetFacts) -> str:
-    """Facts as the YAML that `read_facts` reads."""
+    """Return facts as YAML, which `read_facts` reads."""
     return str(yaml.dump(asdict(facts), None, _Blocks, allow_unicode=True, sort_keys=False))

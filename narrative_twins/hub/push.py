@@ -1,5 +1,5 @@
-"""Upload of encoders and data sets to the Hub: what is pushed is first written into a
-temporary folder, with its card, and then uploaded in a single commit."""
+"""Upload of encoders and data sets to the Hub. Files and card are first written into a temporary
+folder, and then uploaded in a single commit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ spiece.model tokenizer.model LICENSE LICENSE.txt LICENSE.md
 """Patterns of the files of an encoder in the layout of sentence-transformers. None matches
 checkpoints, optimizer states, logs, data or pickled weights, which training leaves next to them."""
 _HTTP_ERROR: Any = HfHubHTTPError.__bases__[0]
-"""An error of the HTTP client of huggingface_hub, also of the connection."""
+"""The class of all errors of huggingface_hub's HTTP client, also of the connection."""
 
 
 class HubError(OSError):
@@ -95,7 +95,7 @@ def push_encoder(
 def write_encoder(
     encoder: Any, folder: str | Path, repo_id: str, facts: EncoderFacts | None = None
 ) -> None:
-    """Write what `push_encoder` pushes into an empty folder: the files of an encoder, which is
+    """Write the files that `push_encoder` pushes into an empty folder: the encoder, which is
     checked by loading it, and its card. Arguments and errors are as in `push_encoder`."""
     source = Path(encoder) if isinstance(encoder, (str, Path)) else None
     if source is not None:
@@ -121,14 +121,15 @@ def write_encoder(
 
 
 def _facts(facts: Facts | None, default: Facts) -> Facts:
+    """Return the facts; if they are None, warn and return `default`."""
     if facts is None:
         logger.warning("the card has no facts; give facts=, such as the licence and the source")
     return facts or default
 
 
 def base_model(model: Any) -> tuple[str, str | None]:
-    """A description of the base of a `transformers` model without any local path, and its Hub id if
-    it has one."""
+    """Return a description of the base of a `transformers` model, without any local path, and the
+    Hub id of the base, None if it has none."""
     name = str(getattr(model.config, "_name_or_path", "") or "")
     kind = adapter_kind(model)
     adapter = f", with an adapter ({kind}) merged into it" if kind is not None else ""
@@ -148,7 +149,7 @@ def push_dataset(
     **options: Unpack[PushOptions],
 ) -> str:
     """Push a data set as Parquet, with its card; `datasets.load_dataset(repo_id, configuration)`
-    loads it. What is not said here is as in `push_encoder`.
+    loads it. Other arguments, the result and other errors are as in `push_encoder`.
 
     Args:
         data: a data set, its splits, or several configurations by name.
@@ -175,14 +176,14 @@ def push_dataset(
 
 
 def full_id(name: str, token: str | bool | None = None) -> str:
-    """The Hub id of a repository name: without a user, the token's; raises HubError if the
-    token is invalid."""
+    """Return the Hub id of a repository. A name without a user gets the user of the token. Raises
+    HubError if the token is invalid."""
     with _hub_errors(name):
         return name if "/" in name else f"{HfApi(token=token).whoami()['name']}/{name}"
 
 
 def write_files(folder: str | Path, content: Mapping[str, Path | str]) -> None:
-    """Write files by their names, each a copy of another file or a text."""
+    """Write files into a folder. `content` has for each name a file to copy (`Path`) or a text."""
     for name, source in content.items():
         target = Path(folder, name)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -193,13 +194,14 @@ def write_files(folder: str | Path, content: Mapping[str, Path | str]) -> None:
 
 
 def parquet_name(split: str) -> str:
-    """The name of the file of a split, as the Hub names them."""
+    """Return the name that the Hub gives to the file of a split."""
     return f"{split}-00000-of-00001.parquet"
 
 
 def _push(folder: str, repo_id: str, kind: str, options: PushOptions) -> str:
-    """Push a folder to a repository, which is created if it does not exist; returns its URL. Raises
-    HubError if that fails, or if the repository has files and `update` is not set."""
+    """Upload a folder to a repository, which is created if it does not exist, and return its URL.
+    `kind` is `"model"` or `"dataset"`. Raises HubError if that fails, or if the repository has
+    files and `update` is not set."""
     revision = options.get("revision")
     with _hub_errors(repo_id):
         api = HfApi(token=options.get("token"), library_name="narrative_twins")
@@ -221,7 +223,7 @@ def _push(folder: str, repo_id: str, kind: str, options: PushOptions) -> str:
 
 @contextmanager
 def _hub_errors(repo_id: str) -> Iterator[None]:
-    """Turn errors of the Hub into `HubError` with the fix."""
+    """Turn errors of the Hub in the context into a `HubError` with the cure."""
     try:
         yield
     except (OfflineModeIsEnabled, _HTTP_ERROR) as error:

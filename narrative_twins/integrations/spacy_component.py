@@ -1,5 +1,4 @@
-"""The spaCy component: `nlp.add_pipe("narrative_salience")`, after a component that finds
-sentences.
+"""The spaCy component `narrative_salience`, to add after a component that finds sentences.
 
 spaCy imports this module, which is an entry point of the package, whenever it makes a pipeline. So
 it imports nothing large before the component is made.
@@ -24,9 +23,9 @@ _LOADING = ("device", "dtype", "context_tokens")
 
 
 def register_extensions(attribute: str = "salience") -> None:
-    """Register `doc._.salience`, `doc._.salience_data` and `sentence._.salience`, or attributes of
-    another name, to read documents that were scored elsewhere; the component does so too. Raises
-    ValueError if another library has such a name."""
+    """Register `doc._.salience`, `doc._.salience_data` and `sentence._.salience`, to read documents
+    that were scored elsewhere; the component does so too. `attribute` replaces `salience` in these
+    names. Raises ValueError if another library has registered one of them."""
     check_extra("spacy")
     if not Doc.has_extension(f"{attribute}_data"):
         Doc.set_extension(attribute, getter=partial(_salience_of, f"{attribute}_data"))
@@ -35,6 +34,7 @@ def register_extensions(attribute: str = "salience") -> None:
 
 
 def _salience_of(name: str, doc: Doc) -> Any:
+    """Return the `StorySalience` in a document's attribute, from plain data; None without it."""
     from narrative_twins.salience.result import StorySalience
 
     data = doc._.get(name)
@@ -66,10 +66,10 @@ def make_component(
 class SalienceComponent(Pipe):
     """Scores the sentences of documents, each of which is a story.
 
-    `sentence._.salience` is then the scores of a sentence by operation, `doc._.salience` the
-    `StorySalience` of the document (None if it has no sentence), and `doc._.salience_data` the same
-    as plain data, which pickles, `DocBin` and JSON keep. A saved pipeline has the settings, in
-    which the encoder is named, but not the weights of the encoder.
+    It sets three attributes: `sentence._.salience`, the scores of a sentence by operation;
+    `doc._.salience`, the `StorySalience` of the document (None if it has no sentence); and
+    `doc._.salience_data`, the same as plain data, which pickles, `DocBin` and JSON keep. A saved
+    pipeline has the settings with the name of the encoder, but not the weights of the encoder.
 
     Args:
         model, device, dtype, context_tokens: the encoder, see `StoryEncoder.from_pretrained`. It is
@@ -90,18 +90,18 @@ class SalienceComponent(Pipe):
 
     @cached_property
     def encoder(self) -> "StoryEncoder":
-        """The encoder, which is loaded when it is first asked for."""
+        """The encoder, which is loaded on the first access."""
         from narrative_twins.encoder.story_encoder import StoryEncoder
 
         return StoryEncoder.from_pretrained(self._model, **self._loading)
 
     def __call__(self, doc: Doc) -> Doc:
-        """Score a document; raises a StoryError if that is not possible."""
+        """Score a document and return it; raises StoryError if it can't be scored."""
         return next(self.pipe([doc]), doc)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 32) -> Iterator[Doc]:
-        """Score documents, each batch at once. A document that can't be scored goes to the error
-        handler of the pipeline, which raises its error by default; else it is left out."""
+        """Score documents, each batch at once, and yield them. A document that can't be scored goes
+        to the error handler of the pipeline, by default raising its error, and else is left out."""
         for batch in minibatch(stream, batch_size):  # type: ignore[no-untyped-call]
             errors = self._score(batch)
             for index, error in errors.items():
@@ -114,7 +114,8 @@ class SalienceComponent(Pipe):
         return partial(SalienceComponent, self._attribute, self._model, **settings), ()
 
     def _score(self, docs: list[Doc]) -> dict[int, Exception]:
-        """Score documents, and store the results; returns the errors of the others by index."""
+        """Score documents, and store the results in them. Returns the errors of documents that
+        can't be scored, by index."""
         from narrative_twins.salience.engine import score_stories
 
         stories, errors = dict[int, Any](), dict[int, Any]()

@@ -1,9 +1,8 @@
-"""The engine: scores the sentences of many stories in bounded memory with as few forward passes as
-possible.
+"""The engine: scores the sentences of many stories in bounded memory by few forward passes.
 
 `Engine.outcomes` holds some stories at once, plans their windows, embeds the variants of many
-windows together, scores the windows, and passes on the stories in order; with several processes,
-each runs it on a part of the stories.
+windows together, scores the windows, and yields the stories in order. Each of several processes
+runs it on a part of the stories.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from narrative_twins.stories.story import Story, StoryError, check_stories
 logger = logging.getLogger(__name__)
 
 Outcome: TypeAlias = StorySalience | StoryError
-"""What becomes of a story: its result, or why it has none."""
+"""The result of a story, or the error because of which it has none."""
 
 BUFFER_TOKENS = 1_000_000
-"""Planned tokens after which the encoder runs, which bounds memory for long stories."""
+"""The encoder runs when this many tokens are planned, which bounds memory for long stories."""
 TOGETHER = 10_000
-"""Characters of stories that are tokenized together, if they are within a batch."""
+"""Stories of a batch are tokenized together up to this many characters."""
 
 
 def score_stories(
@@ -46,14 +45,13 @@ def score_stories(
     options: ScoringOptions | None = None,
     **fields: Any,
 ) -> Iterator[StorySalience]:
-    """Score every sentence of some stories; an iterator over one result per story, lazily and in
-    order.
+    """Score every sentence of some stories. Returns an iterator over one result per story, which
+    scores lazily and in order.
 
     Args:
-        stories: stories in any form that `Story.parse` accepts: text, list of sentences, mapping,
-            `Story`.
+        stories: in any form that `Story.parse` accepts: text, list of sentences, mapping, `Story`.
         encoder: a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
-        options: the options of scoring; default the defaults of `ScoringOptions`.
+        options: the options of scoring; None for the defaults of `ScoringOptions`.
         fields: fields of `ScoringOptions` that differ from `options`, such as `operations`.
 
     Raises:
@@ -83,6 +81,7 @@ def score_stories(
         progress = Progress(checked.progress, "stories", expected)
 
     def parsed(source: Any) -> Outcome:
+        """Return the result without scores of a story, or the error for which it has none."""
         try:
             story = Story.parse(source, checked.windows, checked.splitter)
         except StoryError as error:
@@ -108,7 +107,8 @@ def score_stories(
 def _results(
     outcomes: Generator[Outcome, None, None], options: ScoringOptions, progress: Progress | None
 ) -> Iterator[StorySalience]:
-    """The results among some outcomes, with their indices; the others are reported or raised."""
+    """Yield the results among outcomes, with their indices. Errors are raised or reported as the
+    options say, and the first truncated story is reported."""
     on_error, warns = options.on_error, options.on_truncation == "warn"
     with closing(progress) if progress else nullcontext(), closing(outcomes):
         for index, outcome in enumerate(outcomes):
@@ -132,7 +132,8 @@ def _results(
 
 
 def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:
-    """An encoder, loaded if it is a folder, a Hub id, or None for the default encoder."""
+    """Return an encoder, loaded if it is a folder, a Hub id, or None for the default encoder.
+    Raises TypeError for anything else."""
     if isinstance(encoder, StoryEncoder):
         return encoder
     if not isinstance(encoder, (str, Path, type(None))):
@@ -145,7 +146,7 @@ def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:
 
 
 def check_pooling(encoder: StoryEncoder, options: ScoringOptions) -> None:
-    """Raise a `ValueError` if options want one pass of an encoder that does not pool the mean."""
+    """Raise a ValueError if options ask for one pass, and the encoder does not pool the mean."""
     if options.approximate is not None and encoder.pooling != "mean":
         raise ValueError(f"approximate={options.approximate!r} needs mean pooling; {EXACTLY}")
 
@@ -156,14 +157,14 @@ class Engine:
 
     Attributes:
         encoder, options: what to score with.
-        plan_windows: makes the plans of the windows of a story.
-        on_progress: is called with the progress in stories whenever it grows; None if nobody waits.
-        buffer: the stories that are not passed on yet, in order: each its result, whose scores are
-            0 until its windows are scored, or why it can't be scored.
-        plans: the planned windows that are not embedded yet, with the index of their story in the
-            buffer.
+        plan_windows: yields the plans of the windows of a story, see `planner`.
+        on_progress: called with the progress in stories whenever it grows; None for no calls.
+        buffer: the outcomes of stories that are not yielded yet, in order. The scores of a result
+            are 0 until its windows are scored.
+        plans: the planned windows to score, each with the index of its story in the buffer.
         planned: the number of tokens of these plans.
-        finished, done: how many stories have left the buffer; the progress in stories.
+        finished: how many stories have left the buffer.
+        done: the progress in stories, which counts parts of stories too.
     """
 
     encoder: StoryEncoder
@@ -180,9 +181,9 @@ class Engine:
         self.plan_windows = planner(self.options.operations, self.options.approximate)
 
     def outcomes(self, stories: Iterable[Outcome]) -> Generator[Outcome, None, None]:
-        """What becomes of each story, in order, from results whose scores are 0; stories that could
-        not be parsed are errors already. An error that will be raised is passed on at once, with
-        the stories before it."""
+        """Yield the outcome of each story, in order. The `stories` are results whose scores are 0,
+        or errors of stories that could not be parsed. With `on_error="raise"`, an error is yielded
+        at once, after the stories before it."""
         stops = self.options.on_error == "raise"
         for outcome, tokens in self._tokenized(stories):
             self.buffer.append(outcome)
@@ -196,7 +197,8 @@ class Engine:
     def _tokenized(
         self, stories: Iterable[Outcome]
     ) -> Iterator[tuple[Outcome, TokenizedStory | StoryError]]:
-        """Stories with their tokens, several read and tokenized together, or with their errors."""
+        """Yield each outcome with the tokens of its story, or with its error. Several stories are
+        read and tokenized together."""
         group: list[StorySalience] = []
         tokenize = self.encoder.tokenizer.tokenize_all
         for outcome in chain(stories, [None]):
@@ -211,8 +213,8 @@ class Engine:
                 yield outcome, outcome
 
     def _plan(self, result: StorySalience, tokens: TokenizedStory | StoryError) -> None:
-        """Plan the windows of the last story of the buffer; score those planned so far whenever
-        they reach `BUFFER_TOKENS`."""
+        """Plan the windows of the last story of the buffer, which becomes an error if that fails.
+        All planned windows are scored whenever they reach `BUFFER_TOKENS`."""
         at = len(self.buffer) - 1
         try:
             if isinstance(tokens, StoryError):
@@ -234,7 +236,7 @@ class Engine:
             self.buffer[at] = error
 
     def _score(self) -> None:
-        """Embed the variants of all planned windows together, and score the windows."""
+        """Embed the variants of all planned windows, score the windows, and drop their plans."""
         # Progress in stories: a window counts as its share of the story's sentences.
         results = [self.buffer[at] for at, _ in self.plans]
         stories = sum(
@@ -257,12 +259,13 @@ class Engine:
         self.plans, self.planned = [], 0
 
     def _advance(self, stories: float) -> None:
+        """Add to the progress in stories, and report it."""
         self.done += stories
         if self.on_progress is not None:
             self.on_progress(self.done)
 
     def _flush(self) -> Iterator[Outcome]:
-        """Score the planned windows, and pass on the stories of the buffer."""
+        """Score the planned windows, then yield the outcomes of the buffer and empty it."""
         if self.plans:
             self._score()
         buffer, self.buffer = self.buffer, []
@@ -277,8 +280,8 @@ class Engine:
             yield outcome
 
     def start(self, number: int) -> Callable[[list[Outcome]], list[Outcome]]:
-        """In a new process with a number: scores some stories, on the accelerator of that number if
-        there are several."""
+        """Move the encoder to the accelerator `number`, if there are several, and return the
+        function that scores stories. Called in each new process with its number."""
         self.encoder = self.encoder.on_accelerator(number)
         return lambda stories: list(self.outcomes(stories))
 
@@ -286,7 +289,7 @@ class Engine:
 def _chained(
     chunks: Generator[list[Outcome], None, None], progress: Progress | None
 ) -> Generator[Outcome, None, None]:
-    """The outcomes of chunks of stories, one by one."""
+    """Yield the outcomes of lists of stories one by one, and count them as progress."""
     with closing(chunks):
         for outcomes in chunks:
             if progress is not None:
@@ -295,5 +298,6 @@ def _chained(
 
 
 def _too_long(context_tokens: int | None, cut_tokens: int) -> str:
+    """Return what happened to a truncated story and the cure, in words that follow its name."""
     problem = truncation(context_tokens, cut_tokens)
     return f"{problem}; an encoder that reads more at once sees more of it"

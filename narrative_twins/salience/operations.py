@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from narrative_twins.encoder.tokenizer import Window
 
 EXACTLY = "score exactly (approximate=None, in commands --exact)"
-"""What to do where one pass can't be used, for messages."""
+"""What a message advises if one pass can't be used."""
 
 
 Item = TypeVar("Item")
@@ -33,10 +33,10 @@ Registered = TypeVar("Registered", bound=type)
 
 
 class Registry(dict[str, Item], Generic[Item]):
-    """Instances of the subclasses of a class by name, in display order.
+    """Registered subclasses of a class: an instance of each by its name, in display order.
 
     Args:
-        base: the class.
+        base: the class whose subclasses are registered.
         kind: what an instance is called in messages, with its article: `"an operation"`.
     """
 
@@ -47,8 +47,8 @@ class Registry(dict[str, Item], Generic[Item]):
 
     def add(self, subclass: Registered) -> Registered:
         """Class decorator that registers an instance of a class, made without arguments, under its
-        `name`. A class defined again, as in a notebook, replaces itself; a different class with the
-        same name raises a `ValueError`."""
+        `name`. A class that is defined again, as in a notebook, replaces itself. Raises ValueError
+        if a different class has the name."""
         item: Any = subclass()
         earlier = self.get(item.name)
         if earlier is not None and type(earlier).__qualname__ != subclass.__qualname__:
@@ -59,13 +59,13 @@ class Registry(dict[str, Item], Generic[Item]):
         return subclass
 
     def resolve(self, items: str | Item | Iterable[str | Item] | None = None) -> list[Item]:
-        """The instances for one or several items: a name is looked up, an instance is returned. For
-        None, all instances that are registered.
+        """Return the instances for one or several names or instances; for None, all in the
+        registry.
 
         Raises:
             TypeError: an item is neither a name nor an instance.
-            ValueError: a name is unknown, no name is passed, or two different instances have the
-                same name.
+            ValueError: a name is unknown, there is no name, or two different instances have the
+                same one.
         """
         named: Iterable[Any] = self.values() if items is None else [items]
         if isinstance(items, Iterable) and not isinstance(items, (str, self.base)):
@@ -97,11 +97,10 @@ def cosine(a: Tensor, b: Tensor) -> Tensor: ...
 
 
 def cosine(a: Any, b: Any) -> Any:
-    """Cosine similarity along the last axis; leading axes broadcast. A zero vector has similarity
-    0.
+    """Return the cosine similarity along the last axis, with broadcasting; 0 for a zero vector.
 
-    Arrays give an array of float64, and torch's tensors a tensor of their dtype, through which
-    gradients flow.
+    The result for arrays is an array of float64; for torch's tensors it is a tensor of their dtype,
+    through which gradients flow.
     """
     if hasattr(a, "requires_grad"):
         norms = a.norm(dim=-1) * b.norm(dim=-1)
@@ -112,32 +111,33 @@ def cosine(a: Any, b: Any) -> Any:
 
 
 def dot(a: Any, b: Any) -> Any:
-    """Dot product along the last axis, of arrays or tensors as in `cosine`."""
+    """Return the dot product along the last axis, with types as in `cosine`."""
     return (_exact(a) * _exact(b)).sum(axis=-1)
 
 
 def euclidean(a: Any, b: Any) -> Any:
-    """Negative Euclidean distance along the last axis, of arrays or tensors as in `cosine`."""
+    """Return the negative Euclidean distance along the last axis, with types as in `cosine`."""
     return 0.0 - ((_exact(a) - _exact(b)) ** 2).sum(axis=-1) ** 0.5
 
 
 def _exact(values: Any) -> Any:
+    """Return an array in float64; tensors are returned unchanged."""
     return values if hasattr(values, "requires_grad") else np.asarray(values, np.float64)
 
 
 Similarity: TypeAlias = Callable[[Any, Any], NDArray[np.float64]]
 SIMILARITIES: dict[str, Similarity] = {"cosine": cosine, "dot": dot, "euclidean": euclidean}
-"""The similarities of vectors by name, as sentence-transformers has them."""
+"""The similarities of vectors by their names in sentence-transformers."""
 
 
 class Operation(ABC):
-    """A way to measure salience. A subclass that is registered with `register_operation` can be
-    used everywhere.
+    """A way to measure salience. Subclasses registered by `register_operation` can be used
+    everywhere.
 
     The engine embeds the orders of sentences from `orders`, each distinct order once, and passes
     one vector per order to `scores`. A vector pools the tokens of the window's sentences, wherever
-    they are in the order. Higher scores are more salient; if there is nothing to compare, the score
-    is 0.0 by definition.
+    they are in the order. Higher scores are more salient; without anything to compare, the score is
+    0.0.
     """
 
     name: ClassVar[str]
@@ -145,28 +145,27 @@ class Operation(ABC):
     meaning: ClassVar[str]
     """One line that explains the score to readers of a result."""
     comparison: ClassVar[str] = ""
-    """A sentence for readers of a result on what `compared` does; empty if scores are compared as
-    they are."""
+    """A sentence for readers of a result on what `compared` does; empty if it changes nothing."""
     similarity: Similarity = staticmethod(cosine)
-    """The function that the option `similarity` names, for `scores` and, of sums, for `one_pass`.
-    An operation that defines its own keeps it."""
+    """The function that the option `similarity` names. `scores` calls it on vectors, `one_pass` on
+    sums. An operation that defines its own keeps it."""
 
     @abstractmethod
     def orders(self, window: Window) -> Iterable[Order]:
-        """The orders of sentences to embed, each with a sentence of the window. Yield them if there
-        can be many: the engine stops when they exceed the limit of tokens per window."""
+        """Return the orders of sentences to embed, each with a sentence of the window. Yield them
+        if there can be many: the engine stops when they exceed the limit of tokens per window."""
 
     @abstractmethod
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Scores of the window's sentences, shape `(window.size,)`, from one vector per order,
-        shape `(len(orders), dimensions)`. Operations to train with (`SalienceLoss`) also take
-        torch's tensors, and use `similarity` and methods that arrays and tensors share; windows
-        there have several sentences."""
+        """Return the scores of the window's sentences, shape `(window.size,)`, from one vector per
+        order, shape `(orders, dimensions)`. An operation to train with (`SalienceLoss`) must also
+        take torch's tensors, by `similarity` and methods that arrays and tensors share; its windows
+        have several sentences."""
 
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
-        """The scores of a story as they are compared with each other, in ranks, stars and shades.
-        By default they are not changed. An operation whose scores depend on the place in a window
-        can compare them with what is usual there.
+        """Return the scores of a story as they are compared with each other, in ranks, stars and
+        shades; by default unchanged. An operation whose scores depend on the place in a window can
+        compare them with what is usual there.
 
         Args:
             scores: one per sentence of the story.
@@ -175,11 +174,12 @@ class Operation(ABC):
         return scores
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Approximate scores from the token states of one forward pass over the story; optional.
-        Operations to train in this form also take torch's tensors, as with `scores`.
+        """Return approximate scores, shape `(window.size,)`, from the token states of one forward
+        pass over the story; optional. For training in one pass it must also take tensors, see
+        `scores`.
 
         Args:
-            sums: the sum of the states of each sentence of the window, shape `(window.size,
+            sums: the sum of the token states of each sentence of the window, shape `(window.size,
                 dimensions)`; if `similarity` is not cosine, the last is the number of tokens.
             rest: the sum of the states of other tokens pooled with the window, shape
                 `(dimensions,)`.
@@ -187,12 +187,13 @@ class Operation(ABC):
         raise NotImplementedError(f"operation {self.name!r} does not implement one_pass")
 
     def itself(self, vectors: Any) -> Any:
-        """The similarity of each vector with itself: 1 for cosine, else of the shape of the
-        leading axes."""
+        """Return each vector's similarity with itself, of the shape of leading axes; 1 for
+        cosine."""
         return 1.0 if self.similarity is cosine else self.similarity(vectors, vectors)
 
     def change(self, vectors: Any, others: Any) -> NDArray[np.float64]:
-        """How much less similar vectors are to others than to themselves: 1 − sim for cosine."""
+        """Return how much less similar vectors are to others than to themselves; for cosine 1 −
+        sim."""
         change: NDArray[np.float64] = self.itself(vectors) - self.similarity(vectors, others)
         return change
 
@@ -215,15 +216,14 @@ def resolve_operations(
     max_shifts: int | None = None,
     similarity: str = "cosine",
 ) -> list[Operation]:
-    """Look up operations by name; None means all registered ones (with `one_pass`, all that
-    implement it). `max_shifts` is the argument for `Shifting`; `similarity` is a name in
-    `SIMILARITIES`.
+    """Return the operations for names or instances; for None all registered operations, or with
+    `one_pass` all that implement it. `max_shifts` is set for `Shifting`; `similarity` is a name in
+    `SIMILARITIES`, and set for all.
 
     Raises:
         TypeError: an operation is neither a name nor an instance.
-        ValueError: a name is unknown, no operation is given, two different instances have the same
-            name, an operation does not implement `one_pass` as required, or `max_shifts` is given
-            with `one_pass`.
+        ValueError: as for `Registry.resolve`; also if an operation does not implement `one_pass` as
+            required, or `max_shifts` is set with `one_pass`.
     """
     if operations is None and one_pass:
         operations = [operation for operation in OPERATIONS.values() if operation.has_one_pass]
@@ -248,7 +248,8 @@ def resolve_operations(
 
 
 def with_similarity(operation: Operation, similarity: Similarity) -> Operation:
-    """A copy of an operation that uses a similarity; the operation if it has that or its own."""
+    """Return a copy of an operation that uses a similarity, or the operation itself if it uses that
+    already or defines its own."""
     if operation.similarity is similarity or type(operation).similarity is not cosine:
         return operation
     operation = copy(operation)
@@ -257,8 +258,8 @@ def with_similarity(operation: Operation, similarity: Similarity) -> Operation:
 
 
 def comparisons(names: Iterable[str]) -> list[str]:
-    """What readers must know about how the scores of these operations are compared, one sentence
-    each."""
+    """Return what readers must know about how the scores of these operations are compared, one
+    sentence for each operation that has a `comparison`."""
     return [
         OPERATIONS[name].comparison
         for name in names
@@ -268,43 +269,44 @@ def comparisons(names: Iterable[str]) -> list[str]:
 
 @register_operation
 class Deletion(Operation):
-    """1 − sim(story, story without the sentence); 0.0 in a window of one sentence."""
+    """Scores a sentence by 1 − sim(story, story without it); 0.0 in a window of one sentence."""
 
     name = "deletion"
     meaning = "how much the story changes when the sentence is left out"
 
     def orders(self, window: Window) -> Iterator[Order]:
-        # The story, then the story without each sentence of the window.
+        """Yield the story, then the story without each sentence of the window."""
         if window.size > 1:
             yield window.base
             for i in range(window.lo, window.hi):
                 yield (*range(window.start, i), *range(i + 1, window.stop))
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return 1 − sim of the story and the story without each sentence."""
         return self.change(vectors[0], vectors[1:]) if window.size > 1 else np.zeros(1)
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sentence is left out of the mean, but the encoder has read it."""
+        """Score with the sentence left out of the mean, although the encoder has read it."""
         total = sums.sum(axis=0) + rest
         return self.change(total, total - sums) if len(sums) > 1 else np.zeros(1)
 
 
 @register_operation
 class Shifting(Operation):
-    """1 − mean sim(story, story with the sentence moved), over all other positions in its window;
-    0.0 if it has none.
+    """Scores a sentence by 1 − mean sim(story, story with it moved), over all other positions in
+    its window; 0.0 if there are none.
 
     Args:
-        max_shifts: an approximation: only this many other positions, the nearest, earlier ones
-            first.
+        max_shifts: an approximation: use at most this many other positions, the nearest, earlier
+            ones first. None uses all.
     """
 
     name = "shifting"
     meaning = "how much the story changes when the sentence is moved within its window"
     slope: ClassVar[float] = 0.4
-    """In one pass, how much of its states a sentence gains with each place: the scale of scores."""
+    """In one pass, the share of its states that a sentence gains per place: the scale of scores."""
     reach: ClassVar[int] = 50
-    """In one pass, by how many places a sentence is moved at most."""
+    """In one pass, the most places by which a sentence is moved."""
 
     def __init__(self, max_shifts: int | None = None) -> None:
         if max_shifts is not None and max_shifts < 1:
@@ -312,8 +314,7 @@ class Shifting(Operation):
         self.max_shifts = max_shifts
 
     def orders(self, window: Window) -> Iterator[Order]:
-        # The story, then for each sentence of the window the story with it at each of its new
-        # positions.
+        """Yield the story, then the story with each sentence of the window at each new position."""
         if window.size > 1:
             yield window.base
             for i in range(window.lo, window.hi):
@@ -323,6 +324,7 @@ class Shifting(Operation):
                     yield (*others[:before], i, *others[before:])
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return 1 − mean sim of the story and the story with each sentence moved."""
         if window.size == 1:
             return np.zeros(1)
         # One row per sentence: all sentences have the same number of new positions.
@@ -331,12 +333,12 @@ class Shifting(Operation):
         return scores
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A mean does not depend on the order, so here a sentence counts for more with each place:
-        if it passes others, the story gains its states, once for each of them, and loses theirs.
-        The score is the mean over its new places of 1 − sim(story, story + slope * change); for
-        cosine |slope * change|² / 2, which is that for small changes, of the change across the
-        direction of the story and relative to its length.
-        """
+        """Score with sentences that count for more with each place, since a plain mean does not
+        depend on the order. If a sentence passes others, the story changes: it gains the sentence's
+        states, once for each of the others, and loses theirs. The score is the mean over its new
+        places of 1 − sim(story, story + slope * change). For cosine it is |slope * change|² / 2,
+        which approximates this for small changes; the change is then across the direction of the
+        story and relative to its length."""
         if len(sums) == 1:
             return np.zeros(1)
         story = sums.sum(axis=0) + rest
@@ -362,6 +364,7 @@ class Shifting(Operation):
         return scores
 
     def _new_positions(self, sentence: int, window: Window) -> list[int]:
+        """Return the other positions to which a sentence is moved in a window, see `max_shifts`."""
         others = [position for position in range(window.lo, window.hi) if position != sentence]
         if self.max_shifts is None or self.max_shifts >= len(others):
             return others
@@ -370,8 +373,8 @@ class Shifting(Operation):
 
 @register_operation
 class Disruption(Operation):
-    """1 − sim(prefix that ends with the sentence, prefix before it); 0.0 for the first sentence of
-    a window, which has no prefix in the window, as in the paper's tables."""
+    """Scores a sentence by 1 − sim(prefix that ends with it, prefix before it); 0.0 for the first
+    sentence of a window, which has no prefix in the window, as in the paper's tables."""
 
     name = "disruption"
     meaning = "how much the sentence changes the story so far"
@@ -380,21 +383,22 @@ class Disruption(Operation):
         " compare each score with what is usual at its place."
     )
     decline: ClassVar[float] = 1.25
-    """Scores fall with the number of sentences before, to the power of this: see
-    docs/evaluation.md."""
+    """After n sentences of a window, a usual score falls as n ** -`decline`: docs/evaluation.md."""
 
     def orders(self, window: Window) -> Iterator[Order]:
+        """Yield the text up to and including each sentence of the window."""
         if window.size > 1:
             for i in range(window.lo, window.hi):
                 yield tuple(range(window.start, i + 1))
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return 1 − sim of the prefixes that end with and before each sentence."""
         return self._changes(vectors) if window.size > 1 else np.zeros(1)
 
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
-        """Each score relative to what is usual at its place in a window, n ** -`decline` after n
-        sentences. The first sentence of a later window, which has no score of its own, counts as
-        the median of the others. That of the story keeps 0.0: there is no story yet to disrupt."""
+        """Return each score relative to what is usual at its place, n ** -`decline` after n
+        sentences of the window. The first sentence of a later window has no score of its own, and
+        counts as the median of the others. The first sentence of the story keeps 0.0."""
         before = np.concatenate([np.arange(hi - lo) for lo, hi in windows])
         compared: NDArray[np.float64] = scores * before**self.decline
         if before.any():
@@ -402,12 +406,12 @@ class Disruption(Operation):
         return compared
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The prefixes are pooled from the complete story, which the encoder has read to its
-        end."""
+        """Score with prefixes pooled from the story, which the encoder has read to its end."""
         return self._changes(sums.cumsum(axis=0) + rest)
 
     def _changes(self, prefixes: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """1 − sim of each prefix and the one before it; 0.0 for the first."""
+        """Return 1 − sim of each prefix and the one before, shape (prefixes,); 0.0 for the
+        first."""
         before = [0, *range(len(prefixes) - 1)]
         changes = self.change(prefixes, prefixes[before])
         changes[0] = 0.0
@@ -416,19 +420,21 @@ class Disruption(Operation):
 
 @register_operation
 class Summarization(Operation):
-    """sim(story, the sentence alone)."""
+    """Scores a sentence by sim(story, the sentence alone)."""
 
     name = "summarization"
     meaning = "how much of the story the sentence alone tells"
 
     def orders(self, window: Window) -> Iterator[Order]:
+        """Yield the story, then each sentence of the window alone."""
         yield window.base
         for i in range(window.lo, window.hi):
             yield (i,)
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return sim of the story and each sentence alone."""
         return self.similarity(vectors[0], vectors[1:])
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sentence is pooled within the story instead of alone."""
+        """Score with the sentence pooled within the story instead of alone."""
         return self.similarity(sums.sum(axis=0) + rest, sums)

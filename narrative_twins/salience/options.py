@@ -1,5 +1,5 @@
-"""The options of scoring: the one declaration of their types, defaults and help, from which
-functions, commands and the web page take them."""
+"""The options of scoring. Functions, commands and the web page take their types, defaults and help
+from this one declaration."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ OnTruncation: TypeAlias = Literal["warn", "error", "ignore"]
 
 @dataclass(frozen=True)
 class OptionInfo:
-    """What is known of an option apart from its type.
+    """Facts about an option of scoring, apart from its type.
 
     Attributes:
-        default: its value where it is not given.
+        default: its value if it is not set.
         help: one line for users of commands and of the page.
-        choices: the texts that it can be; empty for an option of another type.
-        is_count: whether it is a number from 1.
-        function: a function that it can be, in words.
-        parse: makes its value from text that a user typed, if the text is not the value.
-        flags: the flags of commands that set it, each with its value; None is typed as `none`.
+        choices: the texts that it can be; empty if it is not a choice.
+        is_count: whether it is a whole number of at least 1.
+        function: which function it can be, in words; empty if it can be none.
+        parse: makes its value of text that a user typed; None if the value is the text.
+        flags: the value that each flag of commands sets; users type None as `none`.
         affects_scores: whether scores depend on it.
     """
 
@@ -41,7 +41,8 @@ class OptionInfo:
     affects_scores: bool = True
 
     def check(self, name: str, value: Any) -> None:
-        """Raise a `ValueError` for a choice, a count or a function that the option can't be."""
+        """Raise a ValueError unless `value` is a choice, a count or a function that the option can
+        be. Options of other types are not checked. `name` is the option's name, for the message."""
         valid = [repr(choice) for choice in self.choices]
         is_valid = isinstance(value, str) and value in self.choices
         if self.is_count:
@@ -58,6 +59,7 @@ class OptionInfo:
 
 
 def _option(default: Any, help: str, **info: Any) -> Any:
+    """Return a dataclass field with an `OptionInfo` as its metadata."""
     return field(default=default, metadata={"info": OptionInfo(default, help, **info)})
 
 
@@ -71,26 +73,24 @@ class ScoringOptions:
         approximate: `"one-pass"` computes the operations from the token states of one forward pass
             per story, at a fraction of the cost. None is exact. The default is None for stories,
             and `"one-pass"` for books and corpora (`FAST`).
-        max_shifts: another approximation: exact shifting to at most this many other positions, the
-            nearest.
+        max_shifts: another approximation: exact shifting to only this many nearest other positions.
         similarity: the similarity of texts by their vectors: `"cosine"`, `"dot"` or the negative
-            distance `"euclidean"`. What a checkpoint was trained for is not read from it.
+            distance `"euclidean"`. The one that a checkpoint was trained for is not looked up.
         splitter: how raw text is split into sentences, see `Story.parse`.
         windows: windows for stories without their own, see `Story.parse`.
-        batch_size: number of stories held at once, whose variants share forward passes and whose
-            results come together.
+        batch_size: how many stories are held at once; their variants share forward passes.
         on_error: for a bad story, `"raise"` its `StoryError` after the results before it, `"skip"`
             it with a warning, or call a function with the error, and continue with the next story.
         on_truncation: for a story that does not fit the encoder's context, `"warn"` once, treat it
-            as a bad story (`"error"`) or `"ignore"` it. Results have `truncated` and `cut_tokens`
-            in any case.
-        processes: how many processes share the work, each with a copy of the encoder and its part
-            of the threads, or on a GPU of its own if there are several; up to 2 * `processes` *
-            `batch_size` stories are held at once. Scores equal one process's up to rounding.
-            As always with new processes, a script needs `if __name__ == "__main__":`.
-        progress: whether to show a progress bar, or a function to call with the number of stories
-            (of sentences of a book) done, a float, after each planned window and forward pass. An
-            exception that it raises stops the scoring.
+            as a bad story (`"error"`) or `"ignore"` it. Results always have `truncated` and
+            `cut_tokens`.
+        processes: how many processes share the work. Each has a copy of the encoder and a part of
+            the threads, or one of several GPUs. Up to 2 * `processes` * `batch_size` stories are
+            held at once. Scores equal one process's up to rounding. As always with new processes, a
+            script needs `if __name__ == "__main__":`.
+        progress: whether to show a progress bar; or a function that is called after each planned
+            window and each forward pass with the number of stories done (in a book, sentences), a
+            float. An exception that it raises stops the scoring.
         approximation: the approximation as results name it; None if scores are exact. Not an
             option: it follows from `approximate` and `max_shifts`.
 
@@ -165,15 +165,15 @@ class ScoringOptions:
         object.__setattr__(self, "approximation", self.approximate or shifts)
 
     def settings(self) -> dict[str, Any]:
-        """What scores depend on, as JSON data by name: a run is resumed with the same only."""
+        """Return the options that scores depend on, as JSON data by name, to compare runs by."""
         values = {
             name.replace("_", " "): getattr(self, name)
             for name, info in SCORING_OPTIONS.items()
             if info.affects_scores
         }
         if self.similarity == SCORING_OPTIONS["similarity"].default:
-            del values["similarity"]  # runs from before there was a choice are resumed
-        # With the module, if it is not in this package.
+            del values["similarity"]  # so that older runs, which lack it, are resumed
+        # An operation that is not in this package is named with its module.
         names = ((each.name, type(each).__module__) for each in self.operations)
         values["operations"] = [
             name if module.startswith("narrative_twins.") else f"{name} of {module}"

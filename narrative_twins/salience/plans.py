@@ -1,5 +1,5 @@
-"""Plans: the texts to embed to score a window, and the scores from their embeddings. Exact plans
-embed one text per order of sentences; one-pass plans use the token states of one forward pass."""
+"""Plans: the texts to embed for a window, and its scores from their embeddings. Exact plans embed
+one text per order of sentences; one-pass plans use the token states of one pass over the story."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ WINDOW_TOKENS = 100_000_000
 a gigabyte."""
 
 _STEP = 0.875
-"""How far the texts of one pass over a long story are apart, as a share of the context. So 1.14
-tokens are read for each of the story, and a sentence has a sixteenth of the context on both sides.
+"""The distance from text to text in one pass over a long story, as a share of the context: 1.14
+tokens are read per token of the story, and a sixteenth of the context on both sides of a sentence.
 """
 
 _SAMPLE, _SAMPLE_ORDERS = 20, 10_000
-"""Windows of a story, and orders of an operation in a window, by which costs are compared."""
+"""The most windows of a story, and orders in a window, that `one_pass_share` looks at."""
 
 
 @dataclass
@@ -37,11 +37,11 @@ class Plan:
 
     Attributes:
         window: the window to score.
-        operations: each operation with the indices of its variants.
+        operations: each operation with the indices of its variants in `variants`.
         variants: the chunks of each variant.
         cut_tokens: the number of the story's tokens that don't fit the context with the window.
-        one_pass: whether variants are one or a few texts with different tokens pooled: one variant
-            per sentence of the window, then perhaps one for the special tokens.
+        one_pass: whether variants are one or a few texts with different tokens pooled: first a
+            variant per sentence of the window, then perhaps one for special tokens.
     """
 
     window: Window
@@ -52,15 +52,15 @@ class Plan:
 
     @property
     def tokens(self) -> int:
-        """The number of tokens of all variants, or in one pass of the texts that they share."""
+        """The number of tokens of all variants; in one pass, of the distinct texts among them."""
         chunks = (chunk for variant in self.variants for chunk in variant)
         if self.one_pass:
             return sum({chunk.ids.tobytes(): len(chunk.ids) for chunk in chunks}.values())
         return sum(len(chunk.ids) for chunk in chunks)
 
     def scores(self, vectors: NDArray[np.float32]) -> Iterator[tuple[str, NDArray[np.float64]]]:
-        """Yield each operation's name and scores of the window's sentences, from one vector per
-        variant.
+        """Yield the name of each operation and its scores of the window's sentences, shape
+        (window.size,), from one vector per variant.
 
         Raises:
             StoryError: the vectors of an operation are not finite.
@@ -82,8 +82,8 @@ class Plan:
 def pooled_sums(
     variants: Sequence[Sequence[Chunk]], vectors: NDArray[np.float32]
 ) -> NDArray[np.float64]:
-    """The sums of the token states of variants, whose means the encoder returned, with the number
-    of tokens as the last dimension."""
+    """Return the sum of the pooled token states of each variant, with their number as last
+    dimension, shape (variants, dimensions + 1). `vectors` are the means of these states."""
     sizes = [sum(int(np.count_nonzero(chunk.pooled)) for chunk in chunks) for chunks in variants]
     sums = (vectors * np.array(sizes, np.float32)[:, None]).astype(np.float64)
     return np.column_stack([sums, sizes])
@@ -92,8 +92,9 @@ def pooled_sums(
 def one_pass_scores(
     operation: Operation, sums: NDArray[np.float64], count: int
 ) -> NDArray[np.float64]:
-    """The scores of the first `count` of some `pooled_sums`, with which the others are pooled, by
-    the one-pass form of an operation, as `checked_scores`."""
+    """Return an operation's one-pass scores of `count` sentences, shape (count,). `sums` are the
+    `pooled_sums` of the sentences, and after them of other tokens that are pooled with the window.
+    Raises ValueError as `checked_scores`."""
     similarity = vars(operation).get("similarity", cosine)  # as the option names it
     if similarity is cosine:  # sums have the same cosines as means
         sums = np.ascontiguousarray(sums[:, :-1])
@@ -104,18 +105,19 @@ def one_pass_scores(
 
 
 def _of_means(similarity: Similarity, *sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a similarity of means, from `pooled_sums` of vectors."""
     return similarity(*(each[..., :-1] / np.maximum(each[..., -1:], 1) for each in sums))
 
 
 def check_finite(vectors: NDArray[np.floating[Any]]) -> None:
-    """Raise a `StoryError` for vectors that are not finite."""
+    """Raise a StoryError if vectors are not finite."""
     if not np.isfinite(vectors).all():
         raise StoryError("the encoder's states are not finite; load it with dtype='float32'")
 
 
 def checked_scores(operation: Operation, returned: Any, count: int) -> NDArray[np.float64]:
-    """What an operation returned, if it is one finite score for each of `count` sentences;
-    otherwise a `ValueError`."""
+    """Return what an operation returned as float64. Raises ValueError unless it is one finite score
+    for each of `count` sentences."""
     scores = np.asarray(returned, np.float64)
     if scores.shape != (count,) or not np.isfinite(scores).all():
         raise ValueError(
@@ -128,14 +130,15 @@ def checked_scores(operation: Operation, returned: Any, count: int) -> NDArray[n
 def planner(
     operations: Sequence[Operation], approximate: str | None
 ) -> Callable[[TokenizedStory, Sequence[Span]], Iterator[Plan]]:
-    """The function that plans the windows of a story, exactly or for one pass."""
+    """Return the function that yields the plans of the windows of a story, from its tokens and
+    windows: exact plans if `approximate` is None, else one-pass plans."""
     return partial(exact_plans if approximate is None else one_pass_plans, operations)
 
 
 def exact_plans(
     operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]
 ) -> Iterator[Plan]:
-    """The exact plans of a story's windows.
+    """Yield the exact plan of each window (`spans`) of a story.
 
     Raises:
         StoryError: a window needs more than `WINDOW_TOKENS`, or an order has no token to pool.
@@ -174,9 +177,9 @@ def exact_plans(
 def one_pass_plans(
     operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]
 ) -> Iterator[Plan]:
-    """The plans of a story's windows for one pass over the story. A story that exceeds the context
-    is read in several texts that overlap by at least an eighth, `_STEP` apart; a window may have
-    sentences from several of them."""
+    """Yield the one-pass plan of each window (`spans`) of a story. A story that exceeds the context
+    is read in several texts that overlap by at least an eighth of the context (`_STEP`); a window
+    may have sentences from several of them."""
     runs = tokens.runs(_STEP)
     read: list[tuple[Window, list[Chunk]]] = []  # each sentence from `lo` on, with its text
     special = len(spans) == 1
@@ -202,8 +205,8 @@ def one_pass_plans(
 
 
 def one_pass_share(encoder: StoryEncoder, operations: Sequence[Operation], story: Story) -> float:
-    """Roughly how much of what exact plans read one pass over a story reads, by the sentences that
-    are read for its first windows; 1 if there is no one-pass form."""
+    """Return roughly how much one pass over a story reads, as a share of what exact plans read, by
+    its first windows; 1 if the encoder or all operations have no one-pass form."""
     if encoder.pooling != "mean" or not any(operation.has_one_pass for operation in operations):
         return 1.0
     tokens, spans = encoder.tokenize(story.sentences), story.windows[:_SAMPLE]
@@ -218,6 +221,7 @@ def one_pass_share(encoder: StoryEncoder, operations: Sequence[Operation], story
 
 
 def _check_order(operation: Operation, order: Order, window: Window) -> None:
+    """Raise a ValueError unless an order is a tuple of sentences that the window reads."""
     if (
         not isinstance(order, tuple)
         or not order

@@ -1,5 +1,4 @@
-"""Several processes on this machine, which share a work and end with the process that started
-them."""
+"""Worker processes, which share tasks and end with the process that started them."""
 
 from __future__ import annotations
 
@@ -24,14 +23,14 @@ _worker: dict[str, Any] = {}
 def in_processes(
     start: Callable[[int], Callable[[Any], Any]], tasks: Iterable[Any], count: int
 ) -> Generator[Any, None, None]:
-    """The results of a function for some tasks, in their order, by new processes on this machine,
-    which share the threads of this one and end with the iterator. Two tasks per process are read
-    ahead.
+    """Yield the result of a function for each task, in the order of the tasks. The function runs in
+    new processes on this machine, which share the threads of this one and end with the iterator.
+    Two tasks per process are read ahead.
 
     Args:
-        start: is called in each process with its number, and returns the function. It, the tasks
-            and the results are pickled, so their classes and functions must be importable by name.
-        tasks: are read in this process.
+        start: called in each process with its number, from 0; returns the function. `start`, tasks
+            and results are pickled: their classes and functions must be importable by name.
+        tasks: read in this process.
         count: how many processes.
 
     Raises:
@@ -49,6 +48,7 @@ def in_processes(
 
 
 def _pool_results(start: bytes, tasks: Iterable[Any], count: int) -> Generator[Any, None, None]:
+    """Yield the results of `in_processes`, whose `start` is pickled here."""
     threads = max(1, torch.get_num_threads() // count)
     # On Linux processes of one thread are copies of this one, like the workers of torch's
     # DataLoader, and import nothing. Torch's threads and accelerators can't be copied, nor what
@@ -88,18 +88,19 @@ def _pool_results(start: bytes, tasks: Iterable[Any], count: int) -> Generator[A
 
 
 def _result(future: Future[Any]) -> Any:
+    """Wait for the result of a task and return it."""
     while not wait([future], timeout=1).done:
         pass  # Windows can't interrupt a wait without an end
     return future.result()
 
 
 def _start_worker(start: bytes, numbers: Any, parent: Any, copied: Any, threads: int) -> None:
-    """Prepare a worker process. What can fail is left to its first task, whose error is raised
-    where its result is awaited."""
+    """Prepare a worker process, which takes its number from a queue, and ends when the pipe
+    `parent` is closed. `_work` unpickles `start`, so that an error is raised where a result is."""
     # The first process ends this one after Ctrl-C, and after Ctrl-Break on Windows.
     for name in {"SIGINT", "SIGBREAK"} & set(dir(signal)):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
-    if copied is not None:  # the end of the first process, which must be the only one
+    if copied is not None:  # the other end of the pipe, which only the first process may hold
         copied.close()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(threads)  # of libraries that are not imported yet
@@ -109,6 +110,7 @@ def _start_worker(start: bytes, numbers: Any, parent: Any, copied: Any, threads:
 
 
 def _end_with(parent: Any) -> None:
+    """End this process when the other end of the pipe `parent` is closed."""
     try:
         parent.recv()
     finally:
@@ -116,7 +118,8 @@ def _end_with(parent: Any) -> None:
 
 
 def _work(task: Any) -> Any:
-    """Apply the function of this worker process to a task."""
+    """Return the result of this worker process's function for a task. An error that can't be
+    pickled is raised as RuntimeError."""
     try:
         if "function" not in _worker:
             _worker["function"] = pickle.loads(_worker["start"])(_worker["number"])

@@ -1,4 +1,4 @@
-"""Progress of scoring: a bar, a function that is called, and an estimate for long runs."""
+"""Progress of scoring: a progress bar or calls of a function, and an estimate for long runs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from tqdm.auto import tqdm
 
 LONG = 10.0
-"""Estimated seconds of exact scoring from which people who wait are advised."""
-_MEASURED = 1.0  # seconds by which its speed is measured
+"""Users are advised if exact scoring is estimated to take more than this many seconds."""
+_MEASURED = 1.0  # seconds over which the speed of scoring is measured
 
 
 @dataclass
 class Watch:
-    """What people who wait for scores see, as the option `progress`; false without a bar.
+    """A value of the option `progress` that reports long runs; it is false without a bar.
 
     Attributes:
         bar: whether a progress bar is shown.
@@ -34,7 +34,7 @@ class Watch:
 
 
 def format_duration(seconds: float) -> str:
-    """A time in words, rounded, such as `2 minutes`."""
+    """Return a time in words, rounded, such as `2 minutes`."""
     unit, size = "second", 1
     for larger, its_size in (("minute", 60), ("hour", 3600)):
         if seconds >= 0.9 * its_size:
@@ -44,16 +44,16 @@ def format_duration(seconds: float) -> str:
 
 
 class Progress:
-    """How much is done: a progress bar, or a function that is called with the amount.
+    """Shows how much is done by a progress bar, or reports it to a function.
 
     Args:
-        wanted: whether to show the bar; or the function; or a `Watch`.
+        wanted: whether to show a bar; or a function to call with the amount done; or a `Watch`.
         unit: what is counted.
         total: how many there are; 0 if that is not known.
         done: how many are done already.
 
     Attributes:
-        one_pass_share: returns the share of the time that one pass would take; by default all.
+        one_pass_share: returns the time of one pass as a share of this scoring's; by default 1.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class Progress:
         )
 
     def add(self, amount: float) -> None:
-        """This much more is done."""
+        """Count `amount` more as done."""
         self.reach(self.done + amount)
 
     def reach(self, done: float) -> None:
-        """This much is done in all."""
+        """Set the amount that is done in all, and show or report it."""
         self._bar.update(done - self.done)
         self.done = done
         self._call(done)
@@ -90,8 +90,8 @@ class Progress:
             self._estimate(self._watch)
 
     def _estimate(self, watch: Watch) -> None:
-        """Estimate how long scoring takes by its speed after the first forward pass, which may be
-        slower than others."""
+        """Estimate the time of scoring by its speed after the first forward pass, which may be
+        slow. Call `on_long` once, if that time is long, and one pass would take less than half."""
         now = time.monotonic()
         self._began = self._began or (now, self.done)
         spent, done = now - self._began[0], self.done - self._began[1]
@@ -104,5 +104,5 @@ class Progress:
             watch.on_long(seconds, seconds * share)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Close the bar, which stays visible."""
         self._bar.close()

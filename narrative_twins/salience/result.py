@@ -1,5 +1,5 @@
 """The result of scoring one story: the salience of every sentence, with ranks, plain data and
-plots; and what it shares with the result of a book."""
+plots; and the base class that it shares with the result of a book."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _HOLD = {"bfloat16": 2, "float16": 3}
 """How many decimals of scores in a dtype agree with float32, give or take one in the last; in the
 other dtypes at least as many as are shown, `_DECIMALS`."""
 LONG_SENTENCE = 2000
-"""Characters of a sentence that is longer than any of a novel's, nearly always."""
+"""Sentences of more characters are reported; a novel has nearly none."""
 _MARKED = 1 / 5
-"""The share of the sentences that is marked, and in an extract by default."""
+"""The share of the sentences that is marked, or extracted, by default."""
 _PARAGRAPH = re.compile(r"\n\s*\n|\r\s*\r")
 
 
@@ -52,21 +52,21 @@ class Scored:
 
     @property
     def primary_operation(self) -> str:
-        """The default operation of `rank` and `top`: summarization if it was scored, otherwise the
+        """The default operation of `rank` and `top`: summarization if scored, otherwise the
         first."""
         return PRIMARY_OPERATION if PRIMARY_OPERATION in self.scores else next(iter(self.scores))
 
     def scores_of(self, operation: str | None = None) -> list[float]:
-        """The scores of an operation in order; a `ValueError` if it was not scored."""
+        """Return the scores of an operation in order, by default of the primary operation. Raises
+        ValueError if it was not scored."""
         name = self.primary_operation if operation is None else operation
         if name not in self.scores:
             raise ValueError(f"{name!r} was not scored; choose from {', '.join(self.scores)}")
         return self.scores[name]
 
     def compared(self, operation: str | None = None) -> list[float]:
-        """The scores of an operation as `rank`, `top`, stars and shades compare them, see
-        `Operation.compared`: for disruption adjusted for the place in a window, otherwise as
-        `scores_of`."""
+        """Return the scores of an operation as `rank`, `top`, stars and shades compare them: by
+        place in a window for disruption, otherwise as `scores_of`. See `Operation.compared`."""
         name = self.primary_operation if operation is None else operation
         scores = self.scores_of(name)
         # Saved scores may be by an operation of somebody who has not registered it here.
@@ -77,19 +77,19 @@ class Scored:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether a unit has others in its window."""
+        """Whether any window has several units, so that there is something to compare."""
         return any(hi - lo > 1 for lo, hi in self.windows)
 
     def shaded(self, operation: str | None = None) -> list[float]:
-        """The values of `compared` that bars and shades show; NaN for a unit that is alone in its
-        window, where there is nothing to compare it with."""
+        """Return the values of `compared` that bars and shades show. A unit that is alone in its
+        window has NaN, since there is nothing to compare it with."""
         alone = {lo for lo, hi in self.windows if hi - lo == 1}
         values = self.compared(operation)
         return [math.nan if i in alone else value for i, value in enumerate(values)]
 
     def marked(self, operation: str | None = None, k: int | None = None) -> list[int]:
-        """The indices of the units that stars and labels mark, most salient first: of those that
-        are not alone in their window the k most salient, by default a fifth."""
+        """Return the indices of the k units that stars and labels mark, most salient first; by
+        default a fifth. Units that are alone in their window are left out."""
         if k is not None and k < 0:
             raise ValueError(f"top({k}): the number can't be negative")
         values = self.shaded(operation)
@@ -97,15 +97,15 @@ class Scored:
         return units[: extract_length(len(units), k, None, default=_MARKED)]
 
     def rank(self, operation: str | None = None) -> list[int]:
-        """The rank of each unit in order by `compared`: 1 is the most salient, equal values share a
-        rank."""
+        """Return the rank of each unit, in order of the units. Ranks are by `compared`: 1 is the
+        most salient, and equal values share a rank."""
         negative = -np.array(self.compared(operation))
         ranks: list[int] = (1 + np.searchsorted(np.sort(negative), negative)).tolist()
         return ranks
 
     def highest(self, k: int, operation: str | None = None) -> list[int]:
-        """The indices of the k units (all if there are fewer) that are the most salient by
-        `compared`, most salient first, ties in order."""
+        """Return the indices of the k most salient units (all if there are fewer) by `compared`,
+        most salient first, ties in order."""
         if k < 0:
             raise ValueError(f"top({k}): the number can't be negative")
         values = self.compared(operation)
@@ -122,8 +122,8 @@ class Scored:
         notes: Iterable[str],
         **appearance: Any,
     ) -> Figure:
-        """A figure of the scores, with a note on how they are compared; see `StorySalience.plot`
-        and `salience_figure`."""
+        """Return a figure of the scores, with a note on how they are compared, and save it unless
+        `path` is None. `texts` are the units; see `StorySalience.plot` and `salience_figure`."""
         check_figure(path)
         names = [operations] if isinstance(operations, str) else operations
         scores = {name: self.scores_of(name) for name in (self.scores if names is None else names)}
@@ -137,12 +137,13 @@ class Scored:
 
 
 def counted(counts: Mapping[str, int]) -> str:
-    """Counts as text, such as `3 chapters, 1 scene`; counts of zero are left out."""
+    """Return counts as text, such as `3 chapters, 1 scene`; counts of zero are left out."""
     return ", ".join(f"{n:,} {unit}{'s' * (n > 1)}" for unit, n in counts.items() if n)
 
 
 def extract_length(count: int, k: int | None, share: float | None, default: float) -> int:
-    """How many of `count` sentences an extract has: `k`, or a share of them, but at least one."""
+    """Return how many of `count` sentences an extract has: `k`, or else a share of them, which is
+    `default` if None, but at least one. Raises ValueError if both are set, or for a bad share."""
     if k is not None and share is not None:
         raise ValueError(f"k={k}, share={share}: choose a number or a share of sentences, not both")
     if share is not None and not 0 < share <= 1:
@@ -179,30 +180,26 @@ _DATA: dict[str, Callable[[StorySalience], Any]] = {
     "dtype": lambda result: result.dtype,
     "similarity": lambda result: result.similarity,
 }
-"""What a result is as plain data, by key."""
+"""For each key of `StorySalience.json`, a function that returns its value."""
 
 
 @dataclass(frozen=True, eq=False)
 class StorySalience(Scored, Mapping[str, Any]):
-    """The salience of every sentence of a story, made by `score_stories` and the pipeline: a
-    mapping with the keys of `json`, such as `result["scores"]`, and methods that compare and show
-    the scores.
+    """The salience of every sentence of a story, from `score_stories` and the pipeline: a mapping
+    with the keys of `json`, such as `result["scores"]`, and methods that compare and show scores.
 
     Attributes:
         story: the story as it was scored.
         scores: by operation, one float per sentence in story order; higher is more salient. Scores
             of an operation are comparable within a window.
-        context_tokens: how many tokens the encoder reads at once, special tokens included; None for
-            a baseline.
-        cut_tokens: the largest number of the story's tokens that did not fit the context together
-            with a window.
-        approximate: the approximation, for example `"one-pass"` or `"max_shifts=2"`; None if the
-            scores are exact.
+        context_tokens: how many tokens the encoder reads at once; None for a baseline.
+        cut_tokens: the most tokens of the story that did not fit the context together with a
+            window.
+        approximate: the approximation, such as `"one-pass"` or `"max_shifts=2"`; None for exact
+            scores.
         index: index of the story in the input, counted from 0.
-        dtype: the precision in which the encoder was run, for example `"float32"`; None for a
-            baseline, and if it is unknown.
-        similarity: the option of scoring, for example `"cosine"`; None for a baseline, and if it is
-            unknown.
+        dtype: the precision of the encoder, such as `"float32"`; None for a baseline or if unknown.
+        similarity: the option of scoring, such as `"cosine"`; None for a baseline or if unknown.
     """
 
     story: Story
@@ -216,17 +213,17 @@ class StorySalience(Scored, Mapping[str, Any]):
 
     @classmethod
     def unscored(cls, story: Story, options: ScoringOptions) -> StorySalience:
-        """A result in which all scores are 0, for the engine to fill in."""
+        """Return a result in which all scores are 0, for the engine to fill in."""
         scores = {operation.name: [0.0] * len(story.sentences) for operation in options.operations}
         return cls(story, scores, approximate=options.approximation, similarity=options.similarity)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], index: int = 0) -> StorySalience:
-        """A result from plain data: the inverse of `json`, for example of a line of JSON Lines.
-        The text between sentences is not part of these data; in `story.text` it is spaces.
+        """Make a result of plain data, the inverse of `json`, for example of a line of JSON Lines.
+        These data lack the text between sentences; in `story.text` it is spaces.
 
         Args:
-            data: as from `json`; further keys are ignored.
+            data: as returned by `json`; further keys are ignored.
             index: index of the story in the input, counted from 0.
 
         Raises:
@@ -260,9 +257,9 @@ class StorySalience(Scored, Mapping[str, Any]):
         return len(list(iter(self)))
 
     def json(self) -> dict[str, Any]:
-        """Plain data, which JSON and Parquet can hold: sentences, spans, windows, scores,
-        truncated, context_tokens, cut_tokens, approximate, dtype, similarity, and first the id if
-        the story has one."""
+        """Return plain data, which JSON and Parquet can hold: the id if the story has one,
+        sentences, spans, windows, scores, truncated, context_tokens, cut_tokens, approximate,
+        dtype, similarity."""
         return dict(self)
 
     def __repr__(self) -> str:
@@ -272,8 +269,8 @@ class StorySalience(Scored, Mapping[str, Any]):
         return f"<StorySalience {name}: {self.extent}; most salient by {by}: {best}>"
 
     def _repr_html_(self) -> str:
-        """The story in a notebook: shaded by the primary operation, with the scores of the sentence
-        at the pointer."""
+        """Return the story as HTML for a notebook: shaded by the primary operation, with the scores
+        of the sentence at the pointer."""
         name = self.primary_operation
         edges = zip(self.spans, self.spans[1:], strict=False)
         gaps = [self.story.text[end:start] for (_, end), (start, _) in edges]
@@ -327,8 +324,8 @@ class StorySalience(Scored, Mapping[str, Any]):
 
     @property
     def notes(self) -> list[str]:
-        """Notes to show with the scores, if sentences have nothing to be compared with, the scores
-        are approximate or the story was truncated; one sentence each."""
+        """Notes to show with the scores, one sentence each: on windows of one sentence,
+        approximation, a similarity other than cosine, truncation and missing full stops."""
         notes = []
         if any(hi - lo == 1 for lo, hi in self.windows):
             what = "story" if len(self.sentences) == 1 else "window"
@@ -344,8 +341,8 @@ class StorySalience(Scored, Mapping[str, Any]):
 
     @property
     def unsplit(self) -> str:
-        """What to do about a text without full stops, in words that follow its name; empty if there
-        is none."""
+        """What is wrong with a text without full stops and what to do about it, in words that
+        follow its name; empty for other texts."""
         longest = max(map(len, self.sentences))
         if longest <= LONG_SENTENCE:
             return ""
@@ -356,14 +353,14 @@ class StorySalience(Scored, Mapping[str, Any]):
         )
 
     def notes_on(self, operations: Iterable[str]) -> list[str]:
-        """`notes`, after how scores of these operations are compared, and before their dtype; one
-        sentence each."""
+        """Return `notes` between two further kinds: first how scores of these operations are
+        compared, last their dtype; one sentence each."""
         compared = comparisons(operations) if self.is_comparable else []
         return [*compared, *self.notes, *precision(self.dtype)]
 
     def top(self, k: int, operation: str | None = None) -> list[SalientSentence]:
-        """The k most salient sentences (all if there are fewer) with their scores, most salient
-        first, ties in story order. See `compared`."""
+        """Return the k most salient sentences (all if there are fewer) with their scores, most
+        salient first by `compared`, ties in story order."""
         scores = self.scores_of(operation)
         indices = self.highest(k, operation)
         return [SalientSentence(i, self.sentences[i], scores[i]) for i in indices]
@@ -371,25 +368,25 @@ class StorySalience(Scored, Mapping[str, Any]):
     def extract(
         self, k: int | None = None, operation: str | None = None, *, share: float | None = None
     ) -> Extract:
-        """The most salient sentences, as from `top`, in story order; `print` shows them as text,
-        one per line.
+        """Return the most salient sentences, as from `top`, in story order; `print` shows one per
+        line.
 
         Args:
             k: how many; all if there are fewer.
             operation: default the primary operation.
-            share: instead of `k`, a share of the sentences: a number above 0, up to 1; at least
-                one sentence. Default, without `k`, a fifth.
+            share: instead of `k`, a share of the sentences, above 0 and at most 1; at least one
+                sentence is returned. Default, without `k`, a fifth.
 
         Raises:
-            ValueError: both `k` and `share` are given, one of them is out of range, or the
-                operation was not scored.
+            ValueError: `k` and `share` are both set, or out of range, or the operation was not
+                scored.
         """
         count = extract_length(len(self.sentences), k, share, default=_MARKED)
         return Extract(sorted(self.top(count, operation), key=lambda sentence: sentence.index))
 
     def descriptions(self, operation: str | None = None) -> list[str]:
-        """For each sentence a line with its number, its rank by an operation, and its scores by all
-        of them."""
+        """Return a line for each sentence, with its number, its rank by an operation, and its
+        scores by all operations."""
         name = operation or self.primary_operation
         values = [
             described(dict(zip(self.scores, scores, strict=True)), self.dtype)
@@ -401,7 +398,7 @@ class StorySalience(Scored, Mapping[str, Any]):
         ]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A table with a row per sentence and the columns sentence, start, end, window and each
+        """Return a table with a row per sentence: sentence, start, end, window and each
         operation."""
         import pandas
 
@@ -420,20 +417,19 @@ class StorySalience(Scored, Mapping[str, Any]):
         bare: bool = False,
     ) -> Figure:
         """Plot the scores in story order, one panel per operation, with window borders and the most
-        salient sentences.
+        salient sentences. Returns the figure.
 
         Args:
             path: also save the figure in this `.png` or `.svg` file.
             operations: the operations to show; default all that were scored.
-            top: how many sentences of each panel are numbered and quoted below; at most 10, or as
-                many as fit.
+            top: how many sentences per panel are numbered and quoted below: at most 10, if they
+                fit.
             width: in inches; about 3.3 for a column, 7 for a page.
             bare: show the panels only, without title, sentences and notes.
 
         Raises:
             ImportError: matplotlib is not installed.
-            ValueError: an operation was not scored, or the suffix of the path is neither `.png` nor
-                `.svg`.
+            ValueError: an operation was not scored, or the path does not end in `.png` or `.svg`.
             OSError: the file can't be written.
         """
         appearance: dict[str, Any] = {"title": self.title, "notes": self.notes, "bare": bare}
@@ -441,13 +437,13 @@ class StorySalience(Scored, Mapping[str, Any]):
 
 
 def shown_score(score: float, dtype: str | None) -> str:
-    """A score as text, with as many decimals as hold in the dtype in which it was computed, but at
-    most three."""
+    """Return a score as text, with as many decimals as hold in its dtype, but at most three."""
     return f"{score:.{_HOLD.get(dtype or '', _DECIMALS)}f}"
 
 
 def precision(dtype: str | None) -> list[str]:
-    """A sentence on the dtype of scores, for the end of tables and pages; none if it is unknown."""
+    """Return a list with a sentence on the dtype of scores, for the end of tables and pages; empty
+    if the dtype is unknown."""
     if dtype is None:
         return []
     hold = _HOLD.get(dtype, _DECIMALS)
@@ -456,17 +452,18 @@ def precision(dtype: str | None) -> list[str]:
 
 
 def other_similarity(name: str | None) -> list[str]:
-    """A sentence on the similarity of scores; none for cosine, and if it is unknown."""
+    """Return a list with a sentence on a similarity other than cosine; empty for cosine and
+    None."""
     return [] if name in (None, "cosine") else [f"The similarity is {name}, not cosine."]
 
 
 def described(scores: Mapping[str, float], dtype: str | None) -> str:
-    """Scores by operation on one line."""
+    """Return scores by operation on one line."""
     return " · ".join(f"{name} {shown_score(score, dtype)}" for name, score in scores.items())
 
 
 def truncation(context_tokens: int | None, cut_tokens: int) -> str:
-    """What happened to a truncated story, in words that follow its name."""
+    """Return what happened to a truncated story, in words that follow its name."""
     return (
         f"is longer than the {context_tokens} tokens that the encoder reads at once, so its windows"
         f" were scored with a part of the story only: without up to {cut_tokens:,} of its tokens"
@@ -474,8 +471,8 @@ def truncation(context_tokens: int | None, cut_tokens: int) -> str:
 
 
 def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
-    """Scores of `count` units by operation, from plain data. Raises `ValueError` if they are
-    invalid."""
+    """Return the scores of `count` units by operation, from plain data. Raises ValueError unless
+    each operation has `count` finite numbers."""
     if not isinstance(scores, Mapping):
         raise ValueError("'scores' does not have a list of numbers for each operation")
     for name, values in scores.items():
@@ -487,8 +484,8 @@ def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays and tensors, at any depth, as lists and numbers: a row of pandas or of `datasets` in
-    the format of numpy or torch has them in the place of lists."""
+    """Return a value with arrays and tensors, at any depth, as lists and numbers: a row of pandas
+    or of `datasets` in the format of numpy or torch has them in the place of lists."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     value = value.tolist() if hasattr(value, "tolist") else value
@@ -496,8 +493,8 @@ def _plain(value: Any) -> Any:
 
 
 def _story_of(data: Mapping[str, Any]) -> Story:
-    """The story with these sentences at these spans, and spaces between them, as the text between
-    sentences is not saved."""
+    """Return the story of a saved result, with its sentences at their spans, and spaces in place of
+    the text between them, which is not saved. Raises ValueError if the spans do not fit."""
     text = ""
     try:
         for sentence, (start, _) in zip(data["sentences"], data["spans"], strict=True):

@@ -1,5 +1,4 @@
-"""Training story encoders: collator, loss, trainers, evaluators, and what training scripts
-share."""
+"""Training of story encoders: losses with their collators, trainer, evaluators, scripts."""
 
 from narrative_twins.extras import check_extra as _check_extra
 

@@ -1,5 +1,4 @@
-"""Evaluators for training: salience against human labels, and how often twins are nearer than
-distractors."""
+"""Evaluators for training: agreement with human labels, and twins nearer than distractors."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ from narrative_twins.training.losses import DISTRACTOR, STORY, TWIN, TwinsCollat
 
 
 class StoryEvaluator(BaseEvaluator):
-    """Base class of the evaluators. Metrics have the prefix `name`, and texts are read up to
-    `context_tokens` tokens."""
+    """Base class of the evaluators. `name` is the prefix of the metrics, `primary` the main metric
+    without it. Texts are read up to `context_tokens` tokens."""
 
     greater_is_better = True
 
@@ -36,7 +35,7 @@ class StoryEvaluator(BaseEvaluator):
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
-        """The metrics of a `SentenceTransformer` or `StoryEncoder` by prefixed name; nan for
+        """Return the metrics of a `SentenceTransformer` or `StoryEncoder` by prefixed name; nan for
         metrics that are not defined for any story. A `StoryEncoder` keeps its own context instead
         of `context_tokens`. `output_path` is ignored."""
         is_encoder = isinstance(model, StoryEncoder)
@@ -60,26 +59,24 @@ class StoryEvaluator(BaseEvaluator):
 
     @abstractmethod
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
-        """The metrics of an encoder, by name without prefix."""
+        """Return the metrics of an encoder, by name without prefix."""
 
 
 class SalienceEvaluator(StoryEvaluator):
-    """Scores stories with the encoder in training, and measures the agreement of the scores with
-    human labels.
+    """Scores stories with the encoder, and measures the agreement of scores with human labels.
 
     Args:
         rows: labelled stories from `load_story_salience` (`story`, perhaps `windows`, and `counts`
             or `labels`), or from `load_turning_points` or `load_window_twins` (`story`, perhaps
             `windows`, and `turning_points`).
-        operations: names or `Operation`s; default all, in one pass all that have this form.
-        approximate: see `score_stories`.
+        operations: names or `Operation`s; default all, or in one pass all with a one-pass form.
+        approximate: see `ScoringOptions`.
         name: prefix of the metric names.
-        context_tokens: maximum tokens per forward pass; ignored for a `StoryEncoder`, which has its
-            own context.
+        context_tokens: maximum tokens per forward pass; a `StoryEncoder` keeps its own context.
 
     Attributes:
         primary_metric: `NAME_summarization_spearman`, or `NAME_summarization_auc` if the labels are
-            turning points; of the first operation, if summarization is not among them. To keep the
+            turning points; without summarization, that metric of the first operation. To keep the
             checkpoint that is best by a metric, set `metric_for_best_model="eval_NAME_METRIC"`.
 
     Raises:
@@ -123,6 +120,7 @@ class SalienceEvaluator(StoryEvaluator):
         super().__init__(name, primary, context_tokens)
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
+        """Return the mean over stories of each metric of agreement."""
         results = score_stories(
             [{"sentences": row["story"], "windows": row.get("windows")} for row in self.rows],
             encoder,
@@ -135,8 +133,7 @@ class SalienceEvaluator(StoryEvaluator):
 
 
 class TwinsEvaluator(StoryEvaluator):
-    """Measures as `accuracy` how often a window of a story is nearer to the twin's window than to
-    the distractor's.
+    """Measures how often a window is nearer to the twin than to the distractor, as `accuracy`.
 
     Args:
         rows: rows of narrative twins; rows without a twin or a distractor are skipped.
@@ -165,6 +162,7 @@ class TwinsEvaluator(StoryEvaluator):
         super().__init__(name, "accuracy", context_tokens)
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
+        """Return the share of windows that are nearer to the twin, as `accuracy`."""
         collator = TwinsCollator(encoder.tokenizer)
         starts = range(0, len(self.rows), self.batch_size)
         batches = (collator(self.rows[start : start + self.batch_size]) for start in starts)
@@ -173,7 +171,8 @@ class TwinsEvaluator(StoryEvaluator):
 
 
 def _nearer(encoder: StoryEncoder, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """For each window with tokens in story, twin and distractor: whether the twin is nearer."""
+    """Return for each window with tokens in story, twin and distractor whether the story's vector
+    is nearer to the twin's than to the distractor's; bool, shape (windows,)."""
     texts = {key.removeprefix("texts_"): value.to(encoder.device) for key, value in batch.items()}
     inputs = {name: texts[name] for name in ("input_ids", "attention_mask")}
     states = encoder.model(**inputs).last_hidden_state

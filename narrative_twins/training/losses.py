@@ -1,6 +1,5 @@
-"""Losses on the windows of stories, each with the collator of its batches and the check of its
-rows: `WindowLoss`, the base of all of them, and the twins loss, InfoNCE over windows of stories,
-their twins and their distractors."""
+"""Losses on the vectors of windows: their base class `WindowLoss`, and `NarrativeTwinsLoss`,
+InfoNCE over windows of stories, their twins and their distractors, with its collator."""
 
 from __future__ import annotations
 
@@ -39,17 +38,16 @@ STORY, TWIN, DISTRACTOR, DISTRACTOR_TWIN = range(4)
 """The side of a text: which text of its row it is."""
 
 WindowedText: TypeAlias = tuple[list[str], list[int]]
-"""The sentences of a text, and the window in which each is pooled; -1 for sentences that are not
-pooled."""
+"""The sentences of a text, and for each the index of the window that pools it; -1 for none."""
 
 PASS = "_pass"
-"""A column of rows of streams: how many times the stream was read before."""
+"""The column of rows of streams with the number of times that the stream was read before."""
 
 CPU_PASS_TOKENS = 2_560
 """Maximum padded tokens per forward pass on a CPU, which is fastest if the token states fit its
 caches; more passes cost nothing there."""
 PASS_TOKENS = 1_000_000
-"""The same on other devices, where each pass has a high overhead."""
+"""Maximum padded tokens per pass on other devices, where each pass has a high overhead."""
 
 
 class TwinsCollator:
@@ -117,8 +115,8 @@ class TwinsCollator:
         return batch | {"texts_side": torch.tensor(sides), "texts_row": torch.tensor(numbers)}
 
     def _texts_of(self, row: Mapping[str, Any]) -> tuple[bool, list[tuple[int, WindowedText]]]:
-        """Whether the story of a row has several windows, and the side and content of each text of
-        the row."""
+        """Return whether a row's story has several windows, and the side and content of each
+        text."""
         # A text seeds it alike in every process, unlike a hash.
         random = Random(f"{self.seed} {row.get(PASS, self.epoch)} {row['story']}")
         story, twin, negative, negative_twin = (
@@ -144,7 +142,8 @@ class TwinsCollator:
         return several_windows, texts
 
     def _encode(self, text: WindowedText, several_windows: bool) -> tuple[Ids, Ids]:
-        """Token ids of a text and the window of each token."""
+        """Return the token ids of a text, special tokens included, and the window that pools each
+        token, -1 for none; both of shape (T,)."""
         tokens = self.tokens
         sentences, windows = text
         prompt, ids, sentence_of_token = tokens.tokenize_joined(tokens.texts(sentences))
@@ -162,13 +161,14 @@ class TwinsCollator:
 
 @cache
 def warn_once(message: str) -> None:
-    """Log a warning, once in a process."""
+    """Log a warning, but each message only once in a process."""
     logger.warning(message)
 
 
 def padded_texts(texts: Sequence[tuple[Ids, Ids]], pad: int) -> dict[str, Any]:
-    """Texts, each as token ids and the window of each token, as tensors of shape (texts, longest):
-    `texts_input_ids`, padded with the id `pad`; `texts_attention_mask`; `texts_window_ids`."""
+    """Return texts, each given as token ids and the window of each token, as tensors of shape
+    (texts, longest): `texts_input_ids`, padded with the id `pad`; `texts_attention_mask`;
+    `texts_window_ids`, padded with -1."""
     ids, is_token = padded([ids for ids, _ in texts], pad)
     windows, _ = padded([windows for _, windows in texts], -1)
     arrays = {"input_ids": ids, "attention_mask": is_token.astype(np.int64), "window_ids": windows}
@@ -176,15 +176,15 @@ def padded_texts(texts: Sequence[tuple[Ids, Ids]], pad: int) -> dict[str, Any]:
 
 
 def flat_text(content: Sequence[Any]) -> WindowedText:
-    """The sentences of a text that may be in windows, and the window of each."""
+    """Return the sentences of a text, which may be a list of windows, and the window of each."""
     windows = content if is_nested(content) else [content]
     pairs = [(sentence, number) for number, window in enumerate(windows) for sentence in window]
     return [sentence for sentence, _ in pairs], [number for _, number in pairs]
 
 
 def _windowed_text(row: Mapping[str, Any], column: str, random: Random) -> WindowedText | None:
-    """A column of a row, in any format that `check_twins_row` accepts, as sentences and their
-    windows."""
+    """Return the sentences and windows of a text of a row, in any format of `check_twins_row`; None
+    without the text. For a sentence that may be in several windows, one is drawn."""
     content = row.get(column)
     if content is None:
         return None
@@ -196,7 +196,8 @@ def _windowed_text(row: Mapping[str, Any], column: str, random: Random) -> Windo
 
 
 def checked_tokens(tokens: StoryTokenizer) -> StoryTokenizer:
-    """The tokenizer of a collator; a TypeError if it is another one, such as the model's."""
+    """Return the tokenizer of a collator. Raises TypeError if it is not a `StoryTokenizer`, but for
+    example the model's own tokenizer."""
     if not isinstance(tokens, StoryTokenizer):
         raise TypeError(
             f"tokens is {type(tokens).__name__}, but must be a StoryEncoder's:"
@@ -206,14 +207,13 @@ def checked_tokens(tokens: StoryTokenizer) -> StoryTokenizer:
 
 
 class WindowLoss(CachedLossMixin, torch.nn.Module):
-    """A loss on the vectors of the windows of texts.
+    """Base class of losses on the vectors of windows, which encodes the texts of a batch.
 
     Args:
         model: the `SentenceTransformer` to train, a transformer and its pooling.
         mini_batch_size: encode this many texts at a time and cache gradients of the embeddings (Gao
             et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
-            Setup"), so that any batch fits into memory, for one more forward pass. None for no
-            caching.
+            Setup"), so that any batch fits into memory, for one more forward pass. None does not.
 
     Raises:
         ValueError: a setting is invalid, or the pooling of the model is not supported.
@@ -231,20 +231,21 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
 
     @abstractmethod
     def collator(self, tokens: StoryTokenizer, seed: int = 0) -> Any:
-        """What makes batches for this loss of rows. `tokens` is the tokenizer of the encoder,
-        `StoryEncoder.tokenizer`, and `seed` is for random choices."""
+        """Return the collator that makes batches of rows for this loss. `tokens` is the tokenizer
+        of the encoder, `StoryEncoder.tokenizer`, and `seed` is for random choices."""
 
     @abstractmethod
     def check_row(self, row: Mapping[str, Any], where: str) -> None:
-        """Raise an error with the location `where` if a row can't be trained on by this loss."""
+        """Raise an error with the location `where` if this loss can't be trained on a row."""
 
     @abstractmethod
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
-        """The loss of the window vectors of a batch, shape (texts, W, D); `layout` describes
-        them."""
+        """Return the loss of a batch, a scalar, from its window vectors, shape (texts, W, D). The
+        `layout`, which each loss makes in `forward`, says what the vectors are of."""
 
     def batch(self, features: Iterable[dict[str, Any]], column: str) -> dict[str, Any]:
-        """The batch of the collator, whose texts have this column. Raises ValueError for others."""
+        """Return the batch in `features`, the only one. Raises ValueError for batches that another
+        collator made: several, or without `column`."""
         texts, *others = features
         if others or column not in texts:
             raise ValueError(
@@ -255,8 +256,8 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         return texts
 
     def loss_of_texts(self, texts: dict[str, Tensor], layout: Any) -> Tensor:
-        """The loss of the texts of a batch: `input_ids`, `attention_mask` and `window_ids` (-1: not
-        pooled)."""
+        """Encode the texts of a batch and return their loss, a scalar. `texts` has `input_ids`,
+        `attention_mask` and `window_ids` (-1: not pooled); `layout` is for `loss_of_vectors`."""
         if self.uses_gradient_cache:
             # The mixin passes its second argument on to `calculate_loss` as `labels`.
             return self.forward_cached([texts], layout)
@@ -271,8 +272,8 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         copy_random_state: bool,
         random_state: RandContext | None = None,
     ) -> tuple[Tensor, RandContext | None]:
-        """Window vectors of the texts `[begin, end)` of a batch, shape (texts, W, D), and the
-        random state before."""
+        """Return the window vectors of the texts `[begin, end)` of a batch, shape (texts, W, D),
+        and the random state before they were encoded, None unless `copy_random_state` is set."""
         part = {key: value[begin:end] for key, value in sentence_feature.items()}
         with random_state or nullcontext(), torch.set_grad_enabled(with_grad):
             state = RandContext(*part.values()) if copy_random_state else None
@@ -281,8 +282,8 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
     def calculate_loss(
         self, reps: list[list[Tensor]], labels: Any = None, *, with_backward: bool = False
     ) -> Tensor:
-        """The loss of window vectors from `embed_minibatch`; `labels` is the layout of their
-        batch."""
+        """Return the loss of a batch from its window vectors, a tensor per minibatch; `labels` is
+        the layout of the batch. `with_backward` computes gradients, and detaches the loss."""
         loss = self.loss_of_vectors(torch.cat(reps[0]), labels)
         if with_backward:
             torch.autograd.backward(loss)
@@ -290,7 +291,7 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         return loss
 
     def embed(self, texts: dict[str, Tensor], windows: int) -> Tensor:
-        """Window vectors of texts, shape (texts, W, D)."""
+        """Return the window vectors of texts, shape (texts, W, D), where W is `windows`."""
         ids, mask, window_ids = (
             texts[name] for name in ("input_ids", "attention_mask", "window_ids")
         )
@@ -300,8 +301,8 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         for part, longest in batches_by_length(mask.sum(dim=1), limit):
             features = {"input_ids": ids[part, :longest], "attention_mask": mask[part, :longest]}
             output = self.model(features)
-            # `MatryoshkaLoss` shortens the vectors of texts; the means of states are shortened as
-            # the states are.
+            # `MatryoshkaLoss` shortens the vectors of texts. Shorten the states as much, and with
+            # them their means.
             states = output["token_embeddings"][..., : output["sentence_embedding"].shape[-1]]
             pooled = window_ids[part, :longest]
             vectors.append(pool_windows(states, pooled, windows, self.pooling)[0])
@@ -310,8 +311,8 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
 
 
 def batches_by_length(lengths: Tensor, tokens: float) -> Iterator[tuple[Tensor, int]]:
-    """Yield indices of texts, short ones first, in batches of about `tokens` padded tokens, with
-    the longest length."""
+    """Yield the indices of texts in batches of about `tokens` padded tokens, short texts first,
+    each batch with the length of its longest text."""
     order = lengths.argsort()
     sizes = lengths[order].tolist()
     start = 0
@@ -324,15 +325,15 @@ def batches_by_length(lengths: Tensor, tokens: float) -> Iterator[tuple[Tensor, 
 
 
 def count_windows(texts: dict[str, Tensor]) -> int:
-    """The number of windows of the texts of a batch."""
+    """Return the number of windows of the texts of a batch."""
     return int(texts["window_ids"].max()) + 1
 
 
 class _Group(NamedTuple):
-    """Windows that are compared with each other: the two sides a and b of the pairs, shape (N, D +
-    3), and further negatives, shape (M, D + 3). The last three columns identify a window for
-    `_is_compared`: its row and its pair of texts, with numbers that are unique over all processes,
-    and its index in the text."""
+    """The vectors of windows that are compared with each other: the two sides `a` and `b` of N
+    pairs, shape (N, D + 3), and M further negatives, shape (M, D + 3). The last three columns are
+    for `_is_compared`: the number of the row and of the pair of texts, each unique over all
+    processes, and the index of the window in its text."""
 
     a: Tensor
     b: Tensor
@@ -350,8 +351,7 @@ class NarrativeTwinsLoss(WindowLoss):
     `MultipleNegativesRankingLoss` (directions query to document and query to query), with a and
     with b as queries.
 
-    Batches are made by `TwinsCollator`, which `collator` makes. `NarrativeTwinsTrainer` has this
-    loss by default.
+    Its batches are from `TwinsCollator`. It is the default loss of `NarrativeTwinsTrainer`.
 
     Args:
         model: the `SentenceTransformer` to train, a transformer and its pooling.
@@ -359,15 +359,14 @@ class NarrativeTwinsLoss(WindowLoss):
         twins: `"narrative"`, or `"dropout"` for dropout twins of all rows, see `TwinsCollator`.
         distractors: whether distractors are used.
         in_story_negatives: whether other windows of the same story and its twin are negatives.
-        in_batch_negatives: whether texts of other rows are negatives. Without them, a window is
-            compared only with its own story, as far as `in_story_negatives` allows, and its own
-            distractor.
+        in_batch_negatives: whether texts of other rows are negatives. If not, a window is compared
+            only with its own story, as far as `in_story_negatives` allows, and its own distractor.
         distractor_loss: `"joint"`: as above. `"separate"`: pairs of distractor and distractor twin
             have a loss of their own, and are not negatives of stories; the result is the mean of
             the losses of stories and of distractors. Distractors without a twin are not used then.
             Only for stories with one window.
-        gather_across_devices: whether processes share negatives; the gradient is as of one
-            process with all batches.
+        gather_across_devices: whether processes share negatives, with the gradient of one large
+            batch.
         mini_batch_size: see `WindowLoss`.
 
     Raises:
@@ -422,8 +421,8 @@ class NarrativeTwinsLoss(WindowLoss):
         return TwinsCollator(tokens, self.twins, self.distractors, seed)
 
     def check_row(self, row: Mapping[str, Any], where: str) -> None:
-        """Raise a RowError if a row is invalid, and a ValueError if it gets a dropout twin, and the
-        model has no dropout."""
+        """Raise a RowError if a row is invalid, and a ValueError if it gets a dropout twin although
+        the model has no dropout."""
         check_twins_row(row, where)
         if not self._has_dropout and (self.twins == "dropout" or row.get("twin") is None):
             raise ValueError(
@@ -434,8 +433,8 @@ class NarrativeTwinsLoss(WindowLoss):
     def forward(
         self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None = None
     ) -> Tensor:
-        """The loss of a batch from `TwinsCollator`, a scalar. Raises ValueError for other batches,
-        and if the settings leave a batch without pairs or without negatives."""
+        """Return the loss of a batch from `TwinsCollator`, a scalar. Raises ValueError for other
+        batches, and if the settings leave a batch without pairs or without negatives."""
         texts = self.batch(sentence_features, "side")
         if not self.distractors:
             kept = texts["side"] < DISTRACTOR
@@ -453,7 +452,7 @@ class NarrativeTwinsLoss(WindowLoss):
         return self.loss_of_texts(texts, (texts["side"], texts["row"], present))
 
     def get_config_dict(self) -> dict[str, Any]:
-        """The settings, for the model card."""
+        """Return the settings, for the model card."""
         return {name: getattr(self, name) for name in (*SETTINGS, "pooling")}
 
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
@@ -482,9 +481,9 @@ class NarrativeTwinsLoss(WindowLoss):
             return torch.stack(losses).mean()
 
     def _groups(self, vectors: Tensor, layout: tuple[Tensor, Tensor, Tensor]) -> list[_Group]:
-        """The group of the stories of a batch and, with `distractor_loss="separate"`, another of
-        the distractors. `layout` has the side and row of each text, shape (R,), and whether each of
-        its windows has a token, shape (R, W)."""
+        """Return the group of the stories of a batch and, with `distractor_loss="separate"`,
+        another of the distractors. `layout` has the side and the row of each text, shape (R,), and
+        whether each of its windows has a token, shape (R, W)."""
         side, row, present = layout
         stories, twins, distractors, distractor_twins = (
             torch.nonzero(side == kind).flatten()
@@ -500,8 +499,8 @@ class NarrativeTwinsLoss(WindowLoss):
         rows = row * get_world_size() + get_rank()
 
         def windows(texts: Tensor, kept: Tensor, pair: Tensor) -> Tensor:
-            """The kept windows of texts, each followed by the numbers of its row, of its pair and
-            of the window."""
+            """Return the vectors of the kept windows of texts, each followed by the numbers of its
+            row, of its pair and of the window."""
             text, window = torch.nonzero(kept, as_tuple=True)
             tags = torch.stack([rows[texts][text], pair[text], window], dim=1)
             return torch.cat([vectors[texts][kept], tags.float()], dim=1)
@@ -515,15 +514,16 @@ class NarrativeTwinsLoss(WindowLoss):
         return groups
 
     def _similarity(self, a: Tensor, b: Tensor) -> Tensor:
-        """Cosine similarities of rows of a `_Group`; minus infinity, which takes them out of the
-        softmax, for rows that are not compared."""
+        """Return the cosine similarity of each row of a with each row of b, as in `_Group`; minus
+        infinity, which takes a pair out of the softmax, for rows that are not compared."""
         similarities = cos_sim(a[:, :-3], b[:, :-3])
         if self.in_story_negatives and self.in_batch_negatives:
             return similarities
         return similarities.masked_fill(~self._is_compared(a, b), -torch.inf)
 
     def _is_compared(self, a: Tensor, b: Tensor) -> Tensor:
-        """Whether each row of a is compared with each row of b, shape (rows of a, rows of b)."""
+        """Return whether to compare each row of a with each row of b, shape (rows of a, rows of
+        b)."""
         same_row, same_pair, same_window = (
             a[:, None, column] == b[None, :, column] for column in (-3, -2, -1)
         )
@@ -535,13 +535,13 @@ class NarrativeTwinsLoss(WindowLoss):
         return compared
 
     def _has_negatives(self, group: _Group) -> bool:
-        """Whether any window is compared with more than itself and its positive."""
+        """Return whether any window is compared with more than itself and its positive."""
         compared = self._is_compared(group.a, torch.cat(group)).sum(dim=1)
         return bool((compared > 2).any())
 
 
 def has_dropout(config: Any) -> bool:
-    """Whether an encoder of this configuration has dropout, other than in a classifier head."""
+    """Return whether a configuration has dropout, other than in a classifier head."""
     return any(
         isinstance(value, float) and value > 0
         for key, value in config.to_dict().items()
@@ -550,8 +550,8 @@ def has_dropout(config: Any) -> bool:
 
 
 def gather_rows(rows: Tensor) -> Tensor:
-    """The rows of all processes, which may have different numbers of them; gradients flow back to
-    the process of each row."""
+    """Return the rows of all processes, which may have different numbers of rows, in one tensor;
+    gradients flow back to the process of each row."""
     count = torch.tensor([len(rows)], device=rows.device)
     counts = [torch.zeros_like(count) for _ in range(get_world_size())]
     dist.all_gather(counts, count)

@@ -1,5 +1,4 @@
-"""What a run leaves: its curves as JSON and as a plot, facts for the model card, and a
-report of its metrics."""
+"""Reports on a training run: its curves as JSON and as a plot, its model card, and its metrics."""
 
 from __future__ import annotations
 
@@ -23,11 +22,11 @@ logger = logging.getLogger(__name__)
 
 Curves = dict[str, list[tuple[int, float]]]
 _NO_CURVES = ("step", "total_flos", "_runtime", "_per_second", "_sequential_score")
-"""Ends of the names of logged numbers that are no measurements."""
+"""Suffixes of the names of logged numbers that are no measurements."""
 
 
 def curves_of(history: Iterable[Mapping[str, Any]]) -> Curves:
-    """The log history of a trainer as curves: for each logged quantity its steps and values."""
+    """Return a trainer's log history as curves: for each logged quantity its steps and values."""
     curves: Curves = {}
     for entry in history:
         if "train_runtime" in entry:
@@ -39,7 +38,7 @@ def curves_of(history: Iterable[Mapping[str, Any]]) -> Curves:
 
 
 def plot_curves(curves: Curves, path: str | Path) -> None:
-    """Plot curves over steps: the losses on top, other validation curves below.
+    """Plot curves over steps into a file: the losses on top, other validation curves below.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -66,16 +65,18 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
 
 
 class CurvesCallback(TrainerCallback):
-    """Updates `curves.json` in the output folder during training, and plots `curves.png` at the
-    end, if matplotlib is installed."""
+    """Writes `curves.json` into the output folder during training, and plots `curves.png` there at
+    the end, if matplotlib is installed."""
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Write the curves so far into `curves.json`."""
         if state.is_world_process_zero:
             Path(args.output_dir).mkdir(parents=True, exist_ok=True)
             with atomic_write(Path(args.output_dir) / "curves.json") as file:
                 file.write(json.dumps(curves_of(state.log_history), indent=1) + "\n")
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Plot the curves in `curves.png`."""
         curves = curves_of(state.log_history)
         if not state.is_world_process_zero or not curves:
             return
@@ -86,8 +87,8 @@ class CurvesCallback(TrainerCallback):
 
 
 def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
-    """Facts about the encoder of a trainer, which has been evaluated on `evaluation_set`. Training
-    rows are only counted, none of their text is used."""
+    """Return facts about the encoder of a trainer for its card. `evaluation_set` is the name of the
+    data on which it was evaluated. Training rows are only counted; none of their text is used."""
     args, state = trainer.args, trainer.state
     base, base_id = base_model(trainer.transformer)
     data = trainer.train_dataset or {}
@@ -118,8 +119,8 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
 
 
 def write_card(trainer: Any, folder: str | Path) -> None:
-    """Write the model card of an encoder that a trainer has saved in a folder: the facts of the
-    run, and the `facts` of the trainer."""
+    """Write the model card of an encoder that a trainer has saved in a folder. It shows the facts
+    of the run and, where they differ, the `facts` of the trainer."""
     facts = dict(trainer.facts)
     evaluation_set = facts.pop("evaluation_set", "validation rows of the training data")
     card = encoder_card(replace(training_facts(trainer, evaluation_set), **facts))
@@ -127,6 +128,7 @@ def write_card(trainer: Any, folder: str | Path) -> None:
 
 
 def _windows(rows: Any) -> str:
+    """Return how many windows the first of some rows has, in words for the model card."""
     story = next((row.get("story") for row in rows), None)
     if not story:
         return "texts without windows"
@@ -134,8 +136,8 @@ def _windows(rows: Any) -> str:
 
 
 def last_metrics(trainer: Any) -> dict[str, float]:
-    """The metrics of the last evaluation, or of the best checkpoint if that was loaded at the end,
-    and their step."""
+    """Return the metrics of the last evaluation and their step; if the best checkpoint was loaded
+    at the end, the metrics and step of that checkpoint."""
     state, best = trainer.state, trainer.args.load_best_model_at_end
     step = state.best_global_step if best and state.best_global_step else state.global_step
     curves = curves_of(entry for entry in state.log_history if entry["step"] == step)
@@ -144,7 +146,7 @@ def last_metrics(trainer: Any) -> dict[str, float]:
 
 
 def summary(trainer: Any) -> str:
-    """What a run did: its steps, epochs and processes, and the files that it has written."""
+    """Return what a run did as text: its steps, epochs and processes, and its files."""
     args, state = trainer.args, trainer.state
     processes = "1 process" if args.world_size == 1 else f"{args.world_size} processes"
     names = sorted(path.name for path in Path(args.output_dir).iterdir())

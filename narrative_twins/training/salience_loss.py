@@ -1,5 +1,5 @@
-"""Training on judgments of readers: the loss that makes scores of operations agree with votes for
-sentences, and the collator of its batches, with the texts that operations need."""
+"""Training on judgments of readers: `SalienceLoss`, which makes scores of operations agree with
+votes for sentences, and the collator of its batches."""
 
 from __future__ import annotations
 
@@ -28,25 +28,24 @@ from narrative_twins.training.losses import (
 )
 
 TEMPERATURES = {"deletion": 0.05, "shifting": 0.02, "disruption": 0.1, "summarization": 0.1}
-"""Default temperatures, since scores of the operations have different ranges; 0.1 for other
-operations."""
+"""The default temperature for each operation, as scores have different ranges; 0.1 for others."""
 ONE_PASS_TEMPERATURES = TEMPERATURES | {"deletion": 0.01, "shifting": 0.01, "disruption": 0.03}
-"""The same in one pass, where scores of these operations vary less."""
+"""Default temperatures in one pass, where scores of some operations vary less."""
 
 
 @dataclass(frozen=True)
 class JudgedWindow:
-    """A window of a story, with what is needed to score it.
+    """A window with its labels and the places of the vectors for its scores: the index of a text,
+    and of a window in this text, in the window vectors of the batch, shape (R, W, D).
 
     Attributes:
         window: the window.
-        group: a number that windows share whose sentences are compared with each other.
+        group: a number that windows share if their sentences are compared with each other.
         labels: the votes or labels of its sentences.
-        vectors: by operation, where the vectors of its orders are in the window vectors of the
-            batch, (R, W, D): index of the text, and of the window in the text. Empty in one pass.
-        parts: in one pass, the vectors from which token states are summed: index of the sentence
-            in the window, or the size of the window for other tokens; the number of tokens; and
-            where the vector is, as above. A sentence may be in several texts.
+        vectors: by operation, the place of the vector of each of its orders. Empty in one pass.
+        parts: in one pass, the vectors from which token states are summed, else empty: the index of
+            the sentence in the window, or the size of the window for other tokens; the number of
+            tokens; and the place. A sentence may be in several texts.
     """
 
     window: Window
@@ -56,8 +55,8 @@ class JudgedWindow:
     parts: list[tuple[int, int, int, int]]
 
     def scores(self, operation: Operation, vectors: Any) -> Any:
-        """The scores of the window's sentences from the window vectors of the batch; operations
-        take a tensor as they take an array."""
+        """Return an operation's scores of the window's sentences, shape (window.size,), from the
+        window vectors of the batch. (Operations take a tensor in place of an array.)"""
         if not self.parts:
             texts, places = map(list, zip(*self.vectors[operation.name], strict=True))
             return operation.scores(self.window, vectors[texts, places])
@@ -70,11 +69,11 @@ class JudgedWindow:
 class JudgedStoriesCollator:
     """Collates stories with judged sentences into a batch for `SalienceLoss`.
 
-    Rows are as of `load_story_salience`, `load_turning_points` or `load_window_twins`: `story`,
-    perhaps in windows or with `windows`, and `counts`, `labels` or `turning_points`. Windows
-    without a vote or of one sentence are left out, and windows whose texts exceed the context,
-    unless they are scored in one pass. With `across_windows`, windows without a vote are left out
-    only if the story has none. Equal texts are encoded once.
+    Rows are as from `load_story_salience`, `load_turning_points` or `load_window_twins`: `story`,
+    perhaps in windows or with `windows`, and `counts`, `labels` or `turning_points`. It leaves out
+    windows of one sentence, windows without a vote (with `across_windows`, only if the story has
+    none) and, except in one pass, windows whose texts exceed the context. Equal texts are encoded
+    once.
 
     Args:
         tokens: the tokenizer of the encoder, `StoryEncoder.tokenizer`.
@@ -99,8 +98,7 @@ class JudgedStoriesCollator:
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Collate rows into a batch of R texts padded to T tokens: `texts_input_ids`,
         `texts_attention_mask` and `texts_window_ids` (-1: not pooled), of shape (R, T), and
-        `texts_judged`, a list of `JudgedWindow`. Raises RowError if a row has no valid
-        judgments."""
+        `texts_judged`, a list of `JudgedWindow`. Raises RowError for invalid judgments."""
         texts = _Texts()
         judged: list[JudgedWindow] = []
         for number, row in enumerate(rows):
@@ -126,7 +124,7 @@ class JudgedStoriesCollator:
 def _vectors(
     plan: Plan, texts: _Texts
 ) -> tuple[dict[str, list[tuple[int, int]]], list[tuple[int, int, int, int]]]:
-    """The `vectors` and `parts` of a `JudgedWindow`; adds its texts to the batch's."""
+    """Add a plan's texts to a batch, and return the `vectors` and `parts` of its `JudgedWindow`."""
     if plan.one_pass:
         return {}, [
             (index, int(chunk.pooled.sum()), *texts.add(chunk))
@@ -138,8 +136,8 @@ def _vectors(
 
 
 def judgments(row: Mapping[str, Any], where: str) -> list[float]:
-    """The votes for each sentence of a row, its other labels, or 1 for its turning points and 0 for
-    other sentences; raises RowError if they are missing or invalid."""
+    """Return a number for each sentence of a row: its votes or other label, or 1 for a turning
+    point and 0 for others. Raises RowError at `where` if labels are missing or invalid."""
     story = row.get("story")
     if not story or isinstance(story, str):
         raise RowError(where, "'story' must be a list of sentences")
@@ -160,8 +158,8 @@ def judgments(row: Mapping[str, Any], where: str) -> list[float]:
 
 
 class _Texts:
-    """Distinct texts, as token ids and the window of each token: each window is a part that is
-    pooled, and windows of a text do not share tokens."""
+    """The distinct texts of a batch, as token ids and the window of each token, -1 for none. A
+    window is a set of tokens that are pooled; windows of a text do not share tokens."""
 
     def __init__(self) -> None:
         self.texts: list[tuple[Ids, Ids]] = []
@@ -169,8 +167,8 @@ class _Texts:
         self._texts_of: dict[bytes, list[int]] = {}
 
     def add(self, chunk: Chunk) -> tuple[int, int]:
-        """The place of a chunk: the index of its text, and the number of the window that pools its
-        tokens."""
+        """Add a chunk, and return its place: the index of its text, and the number of the window
+        that pools its tokens. An equal chunk has the same place."""
         text, pooled = chunk.ids.tobytes(), chunk.pooled.tobytes()
         if (text, pooled) not in self._places:
             same = self._texts_of.setdefault(text, [])
@@ -196,30 +194,27 @@ class SalienceLoss(WindowLoss):
     Scores are the exact scores of the operations, on the texts that scoring would embed. A batch
     without a judged window has the loss 0.
 
-    With `approximate="one-pass"`, scores are the one-pass forms: a text is encoded once,
-    and one that exceeds the context in the parts in which it is scored. Other data sets of a run
-    may train the exact forms, each with its own loss.
+    With `approximate="one-pass"`, scores are one-pass scores: a story is encoded once, in several
+    texts if it exceeds the context. Other data sets may train exact scores, by their own loss.
 
     With `across_windows`, all sentences of a story are compared with each other, each scored in its
     window, for rankings of whole stories that have several windows. The mean is then over stories.
 
-    Batches are made by `JudgedStoriesCollator`, which `collator` makes.
+    `collator` returns the `JudgedStoriesCollator` that makes its batches.
 
     Args:
         model: the `SentenceTransformer` to train, a transformer and its pooling.
         operations: names or `Operation`s, or a dict of names with weights; default all that are
-            registered, in one pass all that have this form.
-        temperature: of all operations, or a dict of names with temperatures; default
+            registered, or in one pass all that have a one-pass form.
+        temperature: one for all operations, or a dict of names with temperatures; default
             `TEMPERATURES`, in one pass `ONE_PASS_TEMPERATURES`.
-        approximate: `"one-pass"`, or None for the exact forms.
-        max_shifts: shifting to this many positions only, see `score_stories`: exact shifting needs
-            most of the texts.
+        approximate: `"one-pass"`, or None for exact scores.
+        max_shifts: see `ScoringOptions`; without it, shifting needs most of the texts.
         across_windows: as above.
         mini_batch_size: see `WindowLoss`.
 
     Raises:
-        ValueError: an operation is unknown or has no one-pass form as required, or a setting is
-            invalid.
+        ValueError: an operation is unknown or lacks a one-pass form, or a setting is invalid.
 
     Example:
         ```python
@@ -281,8 +276,8 @@ class SalienceLoss(WindowLoss):
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
     ) -> Tensor:
-        """The loss of a batch from `JudgedStoriesCollator`, a scalar. Raises ValueError for other
-        batches."""
+        """Return the loss of a batch from `JudgedStoriesCollator`, a scalar; ValueError for
+        others."""
         texts = dict(self.batch(sentence_features, "judged"))
         judged: list[JudgedWindow] = texts.pop("judged")
         if not judged:
@@ -307,7 +302,7 @@ class SalienceLoss(WindowLoss):
             return torch.stack(losses or [vectors.sum() * 0.0]).mean()
 
     def _group_loss(self, vectors: Tensor, windows: list[JudgedWindow]) -> Tensor:
-        """The loss of the sentences that are compared with each other."""
+        """Return the loss, a scalar, of windows whose sentences are compared with each other."""
         labels = [label for judged in windows for label in judged.labels]
         # Divided first, since votes may be beyond the range of the dtype.
         total_votes = sum(labels)
@@ -322,7 +317,7 @@ class SalienceLoss(WindowLoss):
         return total / sum(self.weights.values())
 
     def get_config_dict(self) -> dict[str, Any]:
-        """The settings, for the model card."""
+        """Return the settings, for the model card."""
         names = ("approximate", "max_shifts", "across_windows", "mini_batch_size", "pooling")
         settings = {name: getattr(self, name) for name in names}
         return {"operations": self.weights, "temperature": self.temperatures, **settings}

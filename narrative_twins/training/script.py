@@ -73,7 +73,7 @@ class ScriptArguments:
     smoke: bool = setting(False, "Test run: a few steps on a few rows.")
 
     def load_encoder(self) -> Any:
-        """The encoder to train, see `trainable_encoder`."""
+        """Load the encoder to train, see `trainable_encoder`."""
         return trainable_encoder(
             self.encoder,
             pooling=self.pooling,
@@ -91,18 +91,18 @@ def parse_arguments(
     description: str | None = None,
     argv: Sequence[str] | None = None,
 ) -> tuple[Any, Any]:
-    """Parse the command line into training arguments and script arguments.
+    """Parse the command line. Returns the training arguments and the script arguments.
 
     Flags override the settings of `--smoke`, which override the YAML file of `--config`, which
     overrides the defaults. The file maps names of flags, without dashes, to values; `base` names
-    another such file, relative to this one, whose settings apply where this one has none.
-    `{seed}` in `output_dir` becomes the seed, so that runs of several seeds have folders.
+    another such file, relative to this one, whose settings apply where this one has none. `{seed}`
+    in `output_dir` becomes the seed, so that runs of several seeds have folders.
 
     Args:
         training, script: the classes of the training arguments and of the script arguments.
-        defaults: defaults that differ from the classes' defaults.
+        defaults: defaults that differ from the defaults of the classes.
         smoke: the settings of `--smoke`, for example `SMOKE`.
-        description: for `--help`, its first paragraph.
+        description: a text whose first paragraph `--help` shows.
         argv: the flags; default `sys.argv[1:]`.
 
     Raises:
@@ -132,7 +132,7 @@ def parse_arguments(
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """The settings of a YAML file and, where it has none, of the file that it is based on."""
+    """Return the settings of a YAML file, added to the settings of the file that `base` names."""
     with path.open(encoding="utf-8") as file:
         settings: dict[str, Any] = yaml.safe_load(file) or {}
     base = settings.pop("base", None)
@@ -142,9 +142,9 @@ def _read_config(path: Path) -> dict[str, Any]:
 def train_and_validation(
     load: Callable[[str | None], Any], script: ScriptArguments
 ) -> tuple[Any, Any]:
-    """Load the rows for training, and those for validation or None, from the sources of a script
-    with `load_story_twins` or `load_window_twins`; streams if these stream. Errors are those of
-    `select_split`."""
+    """Return the rows for training and the rows for validation, None if there are none, from the
+    sources of a script. `load` is `load_story_twins` or `load_window_twins`; if it streams, the
+    rows are streams. Raises ValueError as `select_split`."""
     data = load(script.train_source)
     train = select_split(data, "train", script.max_train_rows)
     if script.eval_source is not None:
@@ -155,8 +155,9 @@ def train_and_validation(
 
 
 def select_split(data: Mapping[str, Any], name: str, rows: int | None = None) -> Any:
-    """The split of this name, or the only split under any name; only its first `rows` rows. A
-    stream remains one. Raises a ValueError if there are several splits, but none of this name."""
+    """Return the split `name` of a data set, or its only split whatever its name; with `rows`, only
+    the first rows. A stream remains one. Raises ValueError if there are several, but not this
+    one."""
     if name not in data and len(data) != 1:
         raise ValueError(
             f"no split {name!r}, only {', '.join(data)}; use a file, or a folder with this split"
@@ -174,9 +175,9 @@ def labelled_stories(
     script: ScriptArguments,
     validation: Iterable[Mapping[str, Any]] | None,
 ) -> list[Mapping[str, Any]]:
-    """Stories with human labels for validation: those of `salience_source`, loaded with
-    `load_story_salience` or `load_turning_points`; without a source, the validation rows that have
-    turning points."""
+    """Return stories with human labels for validation: the stories in `salience_source`, for which
+    `load` is `load_story_salience` or `load_turning_points`; without a source, the validation rows
+    that have turning points."""
     if script.salience_source is not None:
         return list(select_split(load(script.salience_source), "validation", script.max_eval_rows))
     return [row for row in validation or [] if row.get("turning_points") is not None]
@@ -188,8 +189,8 @@ def validation_evaluator(
     judged: Sequence[Mapping[str, Any]],
     context_tokens: int | None,
 ) -> SequentialEvaluator | None:
-    """A `SalienceEvaluator` for stories with human labels (`judged`) and a `TwinsEvaluator` for
-    validation rows with a twin and a distractor; None if there are neither."""
+    """Return a `SalienceEvaluator` for stories with human labels (`judged`) together with a
+    `TwinsEvaluator` for validation rows with a twin and a distractor; None if there are neither."""
     evaluators: list[Any] = []
     if judged:
         options: dict[str, Any] = {"approximate": script.approximate}
@@ -233,8 +234,8 @@ def run_training(trainer: Any, script: ScriptArguments) -> None:
 
 
 def _machine(trainer: Any) -> dict[str, Any]:
-    """What a run has trained, and where: the parameters, the device, and the bytes of its memory
-    that were in use at most, None without a CUDA device."""
+    """Return what a run has trained, and where, by name: the number of parameters, the device, and
+    the largest number of bytes used of its memory, None without a CUDA device."""
     parameters, gpu = sum(each.numel() for each in trainer.model.parameters()), None
     device = platform.processor() or platform.machine()
     if trainer.args.device.type == "cuda":
@@ -243,7 +244,7 @@ def _machine(trainer: Any) -> dict[str, Any]:
 
 
 def _card_facts(script: ScriptArguments) -> dict[str, Any]:
-    """The names of the data, and the facts in the file of `--card`."""
+    """Return facts for the model card: names of the data, and the facts in the file of `--card`."""
     sources = {
         "training_data": script.train_source,
         "evaluation_set": script.salience_source or script.eval_source,

@@ -1,4 +1,4 @@
-"""Streams of rows: what each process reads of them, and in which pass."""
+"""Streams of rows that every process of a training run reads as a whole."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from narrative_twins.training.losses import PASS
 
 
 class WholeStream(torch.utils.data.IterableDataset[Any]):
-    """A stream all of whose rows each process reads, to take its share of each batch. Shares of the
-    files would have different numbers of rows, and the process with more would wait for the others
-    forever.
+    """A stream that each process reads as a whole, to take its share of each batch. With shares of
+    the files, a process with more rows would wait for the others forever.
 
     Args:
         rows: the stream.
-        repeats: whether it is read again when it ends, with another shuffle.
+        repeats: whether the stream is read again when it ends, shuffled anew.
         has_passes: whether rows get the column `PASS`.
     """
 
@@ -28,6 +27,7 @@ class WholeStream(torch.utils.data.IterableDataset[Any]):
         self.rows, self.repeats, self.has_passes = rows, repeats, has_passes
 
     def __iter__(self) -> Iterator[Any]:
+        """Yield the rows, also the rows of further passes if the stream repeats."""
         # Workers share the epoch of a data set, but may be in different passes.
         rows = self.rows if get_worker_info() is None else copy.deepcopy(self.rows)
         for number in count() if self.repeats else range(1):
@@ -40,7 +40,8 @@ class WholeStream(torch.utils.data.IterableDataset[Any]):
 
 
 def whole_stream_loader(loader: DataLoader[Any], repeats: bool) -> DataLoader[Any]:
-    """The data loader of a stream, for `Accelerator.prepare` with `dispatch_batches=False`."""
+    """Return a data loader that reads the stream of `loader` as a `WholeStream`, for
+    `Accelerator.prepare` with `dispatch_batches=False`."""
     names = [
         *("batch_size", "drop_last", "collate_fn", "num_workers"),
         *("pin_memory", "persistent_workers", "prefetch_factor"),

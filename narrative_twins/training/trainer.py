@@ -38,15 +38,15 @@ logger = logging.getLogger(__name__)
 
 
 def setting(default: Any, text: str) -> Any:
-    """A field of arguments, with the text of its flag for `--help`."""
+    """Return a field of arguments, with its default and the text of its flag for `--help`."""
     return field(default=default, metadata={"help": text})
 
 
 @dataclass
 class NarrativeTwinsTrainingArguments(SentenceTransformerTrainingArguments):
-    """Arguments of `NarrativeTwinsTrainer`: of sentence-transformers and transformers, with the
-    paper's 5 epochs, learning rate 3e-5 decaying linearly to 0 and weight decay 0.01, and pushes at
-    the end only; and the settings of `NarrativeTwinsLoss`."""
+    """Arguments of `NarrativeTwinsTrainer`: the arguments of sentence-transformers, with the
+    paper's defaults (5 epochs, learning rate 3e-5 decaying linearly to 0, weight decay 0.01) and
+    pushes at the end only; and the settings of `NarrativeTwinsLoss`."""
 
     learning_rate: float = setting(3e-5, "The initial learning rate for AdamW.")
     num_train_epochs: float = setting(5.0, "Total number of training epochs to perform.")
@@ -67,7 +67,7 @@ class NarrativeTwinsTrainingArguments(SentenceTransformerTrainingArguments):
 
 
 class _Loaded(Transformer):
-    """The transformer of sentence-transformers, around a model that is loaded and checked."""
+    """The `Transformer` of sentence-transformers around a model that is loaded and checked."""
 
     def _load_model(self, *args: Any, **options: Any) -> Any:
         return options["model"]
@@ -81,7 +81,7 @@ def trainable_encoder(
     prompt_name: str | None = None,
     **options: Any,
 ) -> SentenceTransformer:
-    """Load an encoder for training: a transformer and its pooling, in float32.
+    """Load an encoder for training: a transformer and its pooling, with weights in float32.
 
     Args:
         name: folder or Hub id of a sentence-transformers model or any `AutoModel` encoder, or of a
@@ -90,7 +90,7 @@ def trainable_encoder(
             `model.add_adapter(peft.LoraConfig(...))`.
         pooling, prompt, prompt_name: see `StoryEncoder`; saved with the encoder.
         options: for `from_pretrained` of the model, such as `revision`, `token` or
-            `attn_implementation`. Where the configuration has no dropout, as that of ModernBERT,
+            `attn_implementation`. If the configuration has no dropout, as in ModernBERT,
             `attention_dropout` is 0.1 by default, since dropout twins need some.
 
     Raises:
@@ -133,12 +133,12 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     Args:
         model: the encoder, from `trainable_encoder`.
         args: the arguments; default the settings of the paper.
-        train_dataset, eval_dataset: rows for the loss, as loaded by `narrative_twins.data`: for the
-            default `story` and perhaps `twin`, `negative` and `negative_twin`; or several data sets
-            in a dict, each batch with rows of one of them.
-        loss: a loss in place of the default, or its class. `MatryoshkaLoss` may wrap it. With a
-            dict of losses by data set, data sets may also have other rows, for other losses, in the
-            format of sentence-transformers; data sets without a loss in it have the default.
+        train_dataset, eval_dataset: rows for the loss, as loaded by `narrative_twins.data`. The
+            default loss needs `story`, and uses `twin`, `negative` and `negative_twin` where they
+            are set. Several data sets may be in a dict; each batch has rows of one of them.
+        loss: a loss in place of the default, or its class; `MatryoshkaLoss` may wrap it. A dict has
+            losses by data set. Data sets that are not in it have the default loss; losses of
+            sentence-transformers in it take rows in the format of that library.
         options: other arguments of `SentenceTransformerTrainer`, such as `evaluator`.
 
     Attributes:
@@ -201,7 +201,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         self.add_callback(EpochCallback(self))
 
     def _losses(self, model: Any, loss: Any, data: Sequence[Any]) -> Any:
-        """The loss, or with a dict of losses one for each data set."""
+        """Return the loss, prepared for training; for a dict of losses, a dict with a loss for each
+        data set in `data` or in `loss`."""
         if not isinstance(loss, dict):
             return self.prepare_loss(loss or self.get_default_loss, model)
         names = dict.fromkeys(name for sets in data if isinstance(sets, dict) for name in sets)
@@ -209,12 +210,12 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return {name: self.prepare_loss(each, model) for name, each in losses.items()}
 
     def get_default_loss(self, model: Any) -> torch.nn.Module:
-        """The loss with the settings of the arguments."""
+        """Return the default loss, with the settings of the arguments."""
         return NarrativeTwinsLoss(model, **{name: getattr(self.args, name) for name in SETTINGS})
 
     def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
-        """The collator of the loss, or of all losses. Raises ValueError if the arguments set
-        prompts for texts that have the encoder's, as stories that are scored."""
+        """Return the collator of the loss, or of all losses. Raises ValueError if the arguments set
+        prompts for rows of a `WindowLoss`, whose texts have the prompt of the encoder."""
         limit = model_limit(model[0].auto_model, model.tokenizer, args.context_tokens)
         tokens = StoryTokenizer(model.tokenizer, limit, loading.module_settings(model))
         plain = super().get_data_collator(model, args, processing_class)
@@ -237,10 +238,9 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     ) -> Any:
         """Train as `transformers.Trainer.train` does.
 
-        `resume_from_checkpoint=True` skips checkpoints that were not complete when the run stopped.
-        Raises ValueError if the checkpoint has no state of the optimizer, without which
-        `transformers` would resume with other weights; FloatingPointError if the loss is not
-        finite.
+        `resume_from_checkpoint=True` skips incomplete checkpoints. Raises ValueError if the
+        checkpoint has no state of the optimizer, without which `transformers` would resume with
+        other weights, and FloatingPointError if the loss is not finite.
         """
         checkpoint = resume_from_checkpoint
         if checkpoint is True:
@@ -254,8 +254,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return super().train(checkpoint, *args, **options)
 
     def training_step(self, *args: Any, **options: Any) -> torch.Tensor:
-        """A step of training. Raises `FloatingPointError` if the loss is not finite, before
-        anything is saved."""
+        """Run a step of training and return its loss. Raises FloatingPointError if the loss is not
+        finite, before anything is saved."""
         loss: torch.Tensor = super().training_step(*args, **options)
         if not torch.isfinite(loss):
             raise FloatingPointError(
@@ -265,23 +265,23 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return loss
 
     def get_batch_sampler(self, dataset: Any, batch_size: int, *args: Any, **options: Any) -> Any:
-        """The usual sampler, with `window_batch_size` rows per batch if stories have several
-        windows."""
+        """Return the usual sampler, with `window_batch_size` rows per batch if this is set and
+        stories have several windows."""
         return super().get_batch_sampler(
             dataset, self._rows_per_batch(dataset, batch_size), *args, **options
         )
 
     def get_multi_dataset_batch_sampler(self, *args: Any, **options: Any) -> Any:
-        """The usual sampler. With a batch size set, several processes would drop batches of another
-        size as incomplete."""
+        """Return the usual sampler, with its batch size unset: several processes would otherwise
+        drop batches of another size as incomplete."""
         sampler: Any = super().get_multi_dataset_batch_sampler(*args, **options)
         sampler.batch_size = None
         return sampler
 
     def _build_dataloader(self, dataset: Any, batch_size: int, dataset_kind: str) -> Any:
-        """A data loader; `get_train_dataloader` and `get_eval_dataloader` call this. Each process
-        reads the whole of a stream and takes its share of each batch. `dataloader_drop_last` is
-        for training only."""
+        """Return a data loader; `get_train_dataloader` and `get_eval_dataloader` call this. Each
+        process reads the whole of a stream and takes its share of each batch. Only training drops
+        the last batch, if `dataloader_drop_last` is set."""
         dropped, build = self.args.dataloader_drop_last, super()._build_dataloader
         self.args.dataloader_drop_last = dropped and dataset_kind == "train"
         try:
@@ -296,14 +296,15 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             self.args.dataloader_drop_last = dropped
 
     def _rows_per_batch(self, data: Any, batch_size: int) -> int:
+        """Return `window_batch_size` if it is set and stories have windows, else `batch_size`."""
         if self.args.window_batch_size is None:
             return batch_size
         story = next(iter(data)).get("story")
         return self.args.window_batch_size if is_nested(story) else batch_size
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """Does nothing, in place of the callback of sentence-transformers, which copies rows of
-        the training data into the model card: `write_card` writes the card here."""
+        """Do nothing, since the callback of sentence-transformers would copy rows of the training
+        data into the model card. `write_card` writes the card instead."""
 
     @property
     def transformer(self) -> Any:
@@ -312,7 +313,7 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
 
     @property
     def objective_for_card(self) -> str:
-        """The objective and its settings, for the model card."""
+        """The losses and their settings as text, for the model card."""
         described = []
         for name, loss in (self.loss if isinstance(self.loss, dict) else {"": self.loss}).items():
             settings = loss.get_config_dict() if hasattr(loss, "get_config_dict") else {}
@@ -321,13 +322,14 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return "; ".join(described)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """Save the encoder with its card, by default in the output folder."""
         folder = output_dir or self.args.output_dir
         self.model.save_pretrained(folder, create_model_card=False)
         write_card(self, folder)
 
     def save_encoder(self, folder: str | Path) -> None:
-        """Save the encoder as a sentence-transformers checkpoint with its card. Called by all
-        processes."""
+        """Save the encoder as a sentence-transformers checkpoint with its card, and with an adapter
+        merged into its weights. All processes must call it."""
         module: Any = self.model[0]
         adapted = self.transformer
         if has_adapter(adapted):
@@ -373,8 +375,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
 
 
 class CollatorByDataset:
-    """Collates a batch by the collator of its data set, whose name is the column `dataset_name` of
-    its rows, and of the batch."""
+    """Collates a batch by the collator of its data set, whose name is in the column `dataset_name`
+    of its rows, and in the batch."""
 
     def __init__(self, collators: Mapping[str, Any]) -> None:
         self.collators = collators
@@ -383,13 +385,13 @@ class CollatorByDataset:
         self.valid_label_columns = list(dict.fromkeys(labels))
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the batch of rows, which all have the same `dataset_name`."""
         name = rows[0]["dataset_name"]
         return {**self.collators[name](rows), "dataset_name": name}
 
 
 class EpochCallback(TrainerCallback):
-    """Updates the epoch of the collators and of all samplers of a trainer, on which their random
-    choices depend."""
+    """Sets the epoch of collators and samplers when it begins; random choices depend on it."""
 
     def __init__(self, trainer: Any) -> None:
         self.trainer = trainer
@@ -402,8 +404,8 @@ class EpochCallback(TrainerCallback):
         for each in getattr(collator, "collators", {"": collator}).values():
             if hasattr(each, "epoch"):
                 each.epoch = epoch
-        # `transformers` and accelerate look at two of them; a run that is resumed on several
-        # processes has three.
+        # `transformers` and accelerate set the epoch of two samplers at most; a run that is resumed
+        # on several processes has three.
         sampler = getattr(train_dataloader, "batch_sampler", None)
         while sampler is not None:
             if hasattr(sampler, "set_epoch"):
@@ -412,14 +414,14 @@ class EpochCallback(TrainerCallback):
 
 
 def window_loss(loss: torch.nn.Module) -> WindowLoss | None:
-    """The loss that makes its batches, alone or in another loss; None if there is none."""
+    """Return the `WindowLoss` that a loss is or contains; None if there is none."""
     return next((part for part in loss.modules() if isinstance(part, WindowLoss)), None)
 
 
 def checked_rows(data: Any, name: str, loss: Any) -> Any:
-    """Check the rows of a data set, or of a dict of several, by their loss; those of a stream are
-    checked as they are read. Raises RowError, with the name of the data set, if a row is invalid or
-    there are no rows."""
+    """Check the rows of a data set, or of a dict of several, by their loss, and return them; rows
+    of a stream are checked as they are read. Raises RowError, with the `name` of the data set, if a
+    row is invalid or there are no rows."""
     if isinstance(data, dict):
         losses = loss if isinstance(loss, dict) else dict.fromkeys(data, loss)
         return {
@@ -444,7 +446,7 @@ def checked_rows(data: Any, name: str, loss: Any) -> Any:
 
 
 def check_precision(model: torch.nn.Module) -> None:
-    """Raise a ValueError if trained weights are in a precision that rounds small updates away."""
+    """Raise a ValueError if weights to train are in a precision that rounds small updates away."""
     for weight in model.parameters():
         if weight.requires_grad and weight.dtype in (torch.bfloat16, torch.float16):
             raise ValueError(
@@ -454,8 +456,8 @@ def check_precision(model: torch.nn.Module) -> None:
 
 
 def last_complete_checkpoint(folder: Path) -> str | None:
-    """The last checkpoint in a folder with a valid trainer state, the file that is written last.
-    Raises a ValueError if there are checkpoints, but none is complete."""
+    """Return the last checkpoint in a folder with a valid trainer state, the file that is written
+    last; None if there are no checkpoints. Raises ValueError if none of them is complete."""
     steps = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name[11:]), reverse=True)
     for checkpoint in steps:
         try:
