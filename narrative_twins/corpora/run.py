@@ -160,8 +160,8 @@ def _blocks(
 
 
 def _read(path: Path, places: pyarrow.Table) -> pyarrow.Table | None:
-    """Return the columns of a block's shard that are counted. Return None if it is missing, was
-    torn by a crash of the machine, or has fewer rows than the block, since the input has grown.
+    """Return the shard of a block, with the columns that are counted. Return None if it is missing,
+    was torn by a crash of the machine, or has fewer rows than the block, since the input has grown.
     Raises ResumeError if it has other rows."""
     try:
         columns = [*PLACE.names, "error", "truncated"]

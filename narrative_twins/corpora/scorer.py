@@ -50,8 +50,8 @@ class StoryScorer:
             row, with `text`, `sentences` or `story`.
         loading: options of `StoryEncoder.from_pretrained`, such as `device` and `dtype`.
         options: see `ScoringOptions`. The default is one pass (`FAST`); `approximate=None` scores
-            exactly. Stories that don't fit the encoder are not reported by
-            default; those that can't be scored always have an `error`.
+            exactly. Stories that don't fit the encoder are not reported by default; stories that
+            can't be scored always have an `error`.
 
     Raises:
         TypeError, ValueError: an option is unknown or invalid.
@@ -74,9 +74,8 @@ class StoryScorer:
 
     @property
     def encoder(self) -> StoryEncoder:
-        """The encoder, which is loaded on the first access. Raises as
-        `StoryEncoder.from_pretrained`, and ValueError if it can't do one pass although the options
-        ask for it."""
+        """The encoder, loaded on first access. Raises as `StoryEncoder.from_pretrained`, and
+        ValueError if the options ask for one pass that it can't do."""
         if self._encoder is None:
             with no_progress_bars():
                 self._encoder = StoryEncoder.from_pretrained(self._name, **self._loading)
@@ -166,6 +165,7 @@ class StoryScorer:
         rows: list[dict[str, Any]] = [dict.fromkeys(COLUMNS) for _ in stories]
 
         def failed(error: StoryError) -> None:
+            """Set the error of the story in its row."""
             rows[error.index or 0]["error"] = error.problem
 
         for result in score_stories(stories, self.encoder, replace(self.options, on_error=failed)):

@@ -31,7 +31,7 @@ def adapter_kind(model: Any) -> str | None:
 
 def merged_copy(model: Any) -> Any:
     """Return a copy of a model as a plain `transformers` model, with its active adapters merged
-    into the weights. Raises ValueError if they can't be merged."""
+    into the weights. Raises ValueError if an adapter can't be merged."""
     if hasattr(model, "get_base_model"):
         if any(config.is_prompt_learning for config in model.peft_config.values()):
             raise _not_mergeable(model, "it has no weights in the layers of the model")
@@ -46,12 +46,12 @@ def merge_adapters(model: Any) -> None:
     disabled adapters. Raises ValueError if an adapter can't be merged."""
     if getattr(model, "is_quantized", False):
         raise _not_mergeable(model, "its base is quantized, and would be rounded")
-    # For the model card.
+    # Kept for the model card.
     model.merged_adapter = adapter_kind(model)
     for name, layer in list(_adapter_layers(model)):
         try:
             merged = _merged_layer(layer)
-        except Exception as error:  # of any kind, as each kind of adapter has its own
+        except Exception as error:  # each kind of adapter raises its own
             raise _not_mergeable(model, f"{name}: {type(error).__name__}: {error}") from error
         parent, _, attribute = name.rpartition(".")
         setattr(model.get_submodule(parent), attribute, merged)
@@ -63,7 +63,7 @@ def merge_adapters(model: Any) -> None:
 
 
 def _merged_layer(layer: Any) -> Any:
-    """Return the plain layer of an adapted one, with the adapter merged unless it is disabled."""
+    """Return the plain layer of an adapted layer, with the adapter merged unless it is disabled."""
     merges = not layer.disable_adapters
     if not merges and hasattr(layer, "original_module"):
         return layer.original_module
@@ -90,7 +90,7 @@ def _adapter_layers(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _not_mergeable(model: Any, reason: str) -> ValueError:
-    """Return the error to raise if the adapter of a model can't be merged."""
+    """Return the error that the adapter of a model can't be merged, for this `reason`."""
     return ValueError(
         f"the adapter ({adapter_kind(model)}) can't be merged into the weights of the encoder"
         f" ({reason}); use one that can be merged, such as LoRA on a base that is not quantized"

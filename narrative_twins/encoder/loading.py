@@ -1,4 +1,4 @@
-"""Loading of encoders: names are resolved, models loaded and checked, settings of checkpoints read.
+"""Loading of encoders: resolving names, loading and checking models, reading their settings.
 
 A checkpoint from somebody else is safe to load: weights are read from safetensors only and must fit
 the model, none of its code runs, and only kernels that the user names are loaded.
@@ -56,7 +56,7 @@ _FINGERPRINTED = (".json", ".safetensors", ".txt", ".model")
 _BUFFERS = ("position_ids", "token_type_ids", "inv_freq", "attn.bias", "masked_bias")
 """Suffixes of the names of buffers, which checkpoints of earlier releases contain."""
 _SIZES = ("hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
-_SMALL = 100_000  # a size that no checkpoint needs to have weights for
+_SMALL = 100_000  # sizes up to this need no weights
 _USE = f"pooling= to {', '.join(map(repr, POOLINGS[:-1]))} or {POOLINGS[-1]!r}"
 _SAVE = "save the model as safetensors with save_pretrained"
 
@@ -67,7 +67,7 @@ def default_encoder() -> str:
 
 
 def resolve_name(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the folder or Hub id that `name` means, and the options for `from_pretrained` to load
+    """Return the folder or Hub id that `name` means, and the `options` of `from_pretrained` to load
     it with. None means the default encoder, and a name without an organization, such as
     `all-MiniLM-L6-v2`, a model of sentence-transformers.
 
@@ -155,7 +155,7 @@ class AutoStoryModel:
 
 def load_story_model(name: str | Path, *, pooling: str | None = None, **options: Any) -> Any:
     """Load the model of a story encoder with `load_model`, and set three attributes of it.
-    `checkpoint_settings` is from `read_checkpoint_settings`, see there for `pooling`.
+    `checkpoint_settings` is from `read_checkpoint_settings` (see there for `pooling`).
     `default_pooling` is the pooling for a checkpoint that names none. `precision` is `"auto"` if
     the option `dtype` is `"auto"` or missing, otherwise None. Raises OSError if the model can't be
     loaded, and ValueError if the dtype is not supported."""
@@ -163,10 +163,10 @@ def load_story_model(name: str | Path, *, pooling: str | None = None, **options:
     if dtype not in _DTYPES:
         raise ValueError(f"dtype {dtype!r} is not supported; use one of {', '.join(_DTYPES)}")
     if dtype == "checkpoint":
-        options["dtype"] = "auto"  # of transformers
+        options["dtype"] = "auto"  # which means this in transformers
     model = load_model(AutoModel, name, **options)
     model.checkpoint_settings = read_checkpoint_settings(name, pooling, **hub_options(options))
-    # As in sentence-transformers.
+    # The default is the same as in sentence-transformers.
     is_decoder = "ForCausalLM" in str(model.config.architectures)
     is_decoder &= getattr(model.config, "is_causal", None) is not False
     model.default_pooling = "lasttoken" if is_decoder else "mean"
@@ -226,7 +226,7 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
             options["config"] = config
         _check_tensors(check_weights(name, options), options["config"])
         model, info = kind.from_pretrained(name, **options)
-        if problem := _misfit(model, info) or _degenerate(model):
+        if problem := _misfit(model, info) or _not_finite(model):
             raise ValueError(problem)
     return model
 
@@ -234,13 +234,13 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
 def adapter_at(name: str | Path, **options: Any) -> tuple[str, dict[str, Any]] | None:
     """Return the base of the PEFT adapter in a folder or on the Hub: the base's folder or Hub id,
     and its `hub_options`; None if there is no adapter. `options` are as for `load_model`. Raises
-    OSError if the adapter is invalid, or is together with weights of a whole model."""
+    OSError if the adapter is invalid, or if there are weights of a whole model as well."""
     hub = hub_options(options)
     with loading_errors(name):
         files = ("model.safetensors", "model.safetensors.index.json")
         whole = any(find_file(name, file, hub) for file in files)
-        # On the Hub only where there are no other weights, as each file that is missing costs a
-        # request.
+        # On the Hub, an adapter is looked for only if there are no other weights, as each missing
+        # file costs a request.
         if whole and not Path(name).is_dir():
             return None
         config = read_json(name, "adapter_config.json", hub)
@@ -277,14 +277,14 @@ def _merge_adapter(model: Any, name: str | Path, hub: dict[str, Any]) -> None:
         merge_adapters(model)
         # `peft` freezes the weights of the base.
         model.requires_grad_(True)
-        if problem := _degenerate(model):
+        if problem := _not_finite(model):
             raise ValueError(f"with the adapter, {problem}")
 
 
 def check_weights(name: str | Path, options: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the files of the weights. Raises ValueError, before a file is opened,
-    unless all are safetensors in the folder of the checkpoint: `config.json` and an index of
-    weights may name any file, also a pickle, which can execute code."""
+    """Return the paths of the files with the weights of the checkpoint `name`. Raises ValueError,
+    before a file is opened, unless all are safetensors in the folder of the checkpoint:
+    `config.json` and an index may name any file, also a pickle, which can execute code."""
     hub = {**hub_options(options), "subfolder": options.get("subfolder") or ""}
     variant = f".{options['variant']}" if options.get("variant") else ""
     if file := getattr(options.get("config"), "transformers_weights", None):
@@ -303,9 +303,9 @@ def check_weights(name: str | Path, options: Mapping[str, Any]) -> list[str]:
 
 
 def _check_tensors(files: Iterable[str], config: Any) -> None:
-    """Check the types and shapes of weights before they are read. Raises ValueError for integers,
-    which transformers would make floating-point numbers, and for sizes in `config` far beyond the
-    weights, since transformers would allocate a model of that size."""
+    """Check the types and shapes of the weights in files before they are read. Raises ValueError
+    for integers, which transformers would turn into floating-point numbers, and for sizes in
+    `config` far beyond the weights, since transformers would allocate a model of that size."""
     count = numbers = 0
     is_quantized = bool(getattr(config, "quantization_config", None))
     for path in files:
@@ -317,7 +317,7 @@ def _check_tensors(files: Iterable[str], config: Any) -> None:
                 is_integer = dtype.startswith(("I", "U", "BOOL")) and not key.endswith(_BUFFERS)
                 if is_integer and len(shape) > 1 and not is_quantized:
                     raise ValueError(f"{key} has integers ({dtype}); save the model in float32")
-    # Layers may share their weights, so there can be more of them than weights.
+    # Layers may share their weights, so there can be more layers than weights.
     limits = dict.fromkeys(_SIZES, max(numbers, _SMALL)) | {"num_hidden_layers": max(count, 1000)}
     for name, limit in limits.items():
         size = getattr(config, name, None)
@@ -330,8 +330,8 @@ def _check_tensors(files: Iterable[str], config: Any) -> None:
 
 def _misfit(model: Any, info: Mapping[str, Any]) -> str | None:
     """Return a message if names or sizes of weights do not fit the model, else None. `info` is the
-    report of `from_pretrained`. Weights that no token state depends on, of heads and the pooler,
-    may be missing; they are listed as `model.untrained`."""
+    report of `from_pretrained`. Weights of heads and the pooler, on which no token state depends,
+    may be missing; `model.untrained` lists them."""
     base = getattr(model, model.base_model_prefix, model)
     prefix = f"{model.base_model_prefix}."
     parts = {name for name, _ in base.named_children()} - {"pooler"}
@@ -354,7 +354,7 @@ def _misfit(model: Any, info: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _degenerate(model: torch.nn.Module) -> str | None:
+def _not_finite(model: torch.nn.Module) -> str | None:
     """Return a message if a weight of an encoder has values that are not finite, else None."""
     base = getattr(model, getattr(model, "base_model_prefix", ""), model)
     for name, weight in base.named_parameters():
@@ -404,9 +404,9 @@ class CheckpointSettings(NamedTuple):
 def read_checkpoint_settings(
     name: str | Path, pooling: str | None = None, **hub: Any
 ) -> CheckpointSettings:
-    """Read the settings of a checkpoint in a folder or on the Hub (`hub_options`). An adapter
-    without settings has the settings of its base. If the user names a `pooling`, the checkpoint's
-    is not read. Raises OSError if a file of the settings is invalid or missing."""
+    """Read the settings of a checkpoint in a folder or on the Hub. An adapter without settings has
+    the settings of its base. If `pooling` is not None, the pooling of the checkpoint is not read.
+    Raises OSError if a file of the settings is invalid or missing."""
     with loading_errors(name, "the settings of encoder"):
         modules = read_json(name, "modules.json", hub)
         if modules is None:
@@ -462,8 +462,8 @@ def settings_of(model: Any, pooling: str | None = None) -> CheckpointSettings:
 
 
 def check_pooling(name: str, is_causal: bool = False) -> Pooling:
-    """Return the name of a pooling. Raises ValueError if the pooling is not supported, or not for a
-    model that reads from left to right only (`is_causal`)."""
+    """Return `name`, the name of a pooling. Raises ValueError if the pooling is not supported, or
+    not for a model that reads from left to right only (`is_causal`)."""
     problem = ""
     if not name.islower():  # the name of a class
         problem = f"module {name!r} is not supported, only Normalize after the pooling"
@@ -520,7 +520,7 @@ def read_json(name: str | Path, file: str, hub: Mapping[str, Any]) -> Any:
 @contextmanager
 def loading_errors(name: str | Path, kind: str = "encoder") -> Iterator[None]:
     """Turn every error in the context into an `OSError` of one line, which begins with `kind` and
-    `name`. Every error, since the files may contain anything."""
+    `name`. Files of a checkpoint may contain anything, and so cause any error."""
     try:
         yield
     except Exception as error:
@@ -557,20 +557,21 @@ def _quiet(name: str | Path) -> Iterator[None]:
     is a folder, the progress bar over the weights. Progress bars of downloads are shown."""
     logger = logging.getLogger("transformers.modeling_utils")
 
-    def is_other(record: logging.LogRecord) -> bool:
+    def is_no_report(record: logging.LogRecord) -> bool:
+        """Return whether a record is not the table."""
         return "LOAD REPORT" not in record.getMessage()
 
-    logger.addFilter(is_other)
+    logger.addFilter(is_no_report)
     try:
         with no_progress_bars() if Path(name).is_dir() else nullcontext():
             yield
     finally:
-        logger.removeFilter(is_other)
+        logger.removeFilter(is_no_report)
 
 
 def hide_default_model_warning(model: str) -> None:
-    """Hide the warning of `transformers.pipeline` that its default, `model`, is not for production
-    if no model is named: the default encoder changes only with the package."""
+    """Hide the warning of `transformers.pipeline` that no model was named, and its default
+    (`model`) is not for production: the default encoder changes only with the package."""
     start = f"No model was supplied, defaulted to {model} "
     logging.getLogger("transformers.pipelines").addFilter(
         lambda record: not record.getMessage().startswith(start)

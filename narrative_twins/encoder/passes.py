@@ -130,8 +130,7 @@ class ForwardPasses:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Prepare the model for `states` in the context: disable gradients, set attention and
-        precision, and restore them at the end. Raises MemoryError if memory is too small for a
-        pass."""
+        precision, and restore them at the end. Raises MemoryError if memory runs out."""
         # The lock keeps other threads from restoring the attention during a pass: texts would
         # attend to each other.
         with (
@@ -142,7 +141,7 @@ class ForwardPasses:
         ):
             try:
                 yield
-            except RuntimeError as error:  # of which torch has another class for each device
+            except RuntimeError as error:  # torch raises another class for each device
                 if not re.search(_NO_MEMORY, str(error)):
                     raise
                 raise MemoryError(
@@ -212,8 +211,7 @@ class ForwardPasses:
         return sums / torch.from_numpy(totals).to(states.device).unsqueeze(1)
 
     def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
-        """Return an array of integers as a tensor on the device; a copy to a GPU is
-        asynchronous."""
+        """Copy an array of integers to the device as a tensor; to a GPU asynchronously."""
         tensor = torch.from_numpy(array.astype(np.int64))
         if self.device.type == "cuda":
             return tensor.pin_memory().to(self.device, non_blocking=True)
@@ -273,9 +271,9 @@ class ForwardPasses:
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """Return the fastest precision of matrix products on a device that keeps ranks: bfloat16 on
-    CUDA devices that multiply in it natively, else float32. On a CPU, bfloat16 would make scores
-    depend on the batch, since the order of sums depends on the number of tokens."""
+    """Return the fastest precision of matrix products that keeps ranks of scores on a device:
+    bfloat16 on CUDA devices that multiply in it natively, else float32. On a CPU, bfloat16 would
+    make scores depend on the batch, since the order of sums depends on the number of tokens."""
     native = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
     return torch.bfloat16 if native else torch.float32
 
@@ -305,7 +303,7 @@ class ConvolvedLinear(TorchFunctionMode):
     `linear_is_convolution`."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call `func`, but `_convolved` for `F.linear`; torch calls this for its functions."""
+        """Call `func`, or `_convolved` if it is `F.linear`. Torch calls this for its functions."""
         return (_convolved if func is F.linear else func)(*args, **(kwargs or {}))
 
 
@@ -359,8 +357,7 @@ def packed_attention(
     Args:
         query, key, value: of shape (1, heads, tokens, head dimensions); key and value may have
             fewer heads, each for several of the query.
-        text_runs: for each run of texts of equal length, how many texts and how many tokens in
-            each.
+        text_runs: for each run of texts of equal length, how many texts and how many tokens each.
         causal: whether a token attends only to itself and tokens before it.
         scaling: factor of the query-key products; None for 1 / sqrt(head dimensions).
         sliding_window: a token attends to tokens less than this many positions away; None for all.
@@ -399,9 +396,8 @@ AttentionMaskInterface.register(PACKED, lambda *_, **__: None)
 def pool_windows(
     states: torch.Tensor, window_ids: torch.Tensor, windows: int, pooling: Pooling = "mean"
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pool token states by window, in float32. Returns the vectors of the windows, shape (B, W, D),
-    and whether each window has a token, bool, shape (B, W). A window without tokens has a zero
-    vector.
+    """Pool token states by window, in float32. Returns vectors, shape (B, W, D), and whether each
+    window has a token, bool, shape (B, W). A window without tokens has a zero vector.
 
     Args:
         states: token states, shape (B, T, D).
@@ -417,7 +413,7 @@ def pool_windows(
     if pooling in ("weightedmean", "lasttoken"):
         weights = weights * torch.arange(1, weights.shape[2] + 1, device=weights.device)
     if pooling in POOLED_TOKENS:
-        # The first of equal weights, or the last token, whose weight is the highest.
+        # The token with the highest weight: the first of equal weights, or the last token.
         token = weights.argmax(dim=2, keepdim=True)
         weights = torch.zeros_like(weights).scatter_(2, token, present.unsqueeze(2).float())
     sums = torch.bmm(weights, states.float())

@@ -50,8 +50,8 @@ class StoryEncoder:
             checkpoint's, or else `"lasttoken"` for causal language models, `"mean"` for others.
         prompt: a text to read before every text; `""` for none. Default as in the checkpoint.
         prompt_name: the name of a prompt of the checkpoint, to read in place of its default.
-        context_tokens: the most tokens to read at once, special tokens included; default the
-            model's limit.
+        context_tokens: read at most this many tokens at once, special tokens included; default the
+            model's maximum.
         batch_tokens: tokens per forward pass, padding included; default by device, `BATCH_TOKENS`.
         attention: `"packed"` concatenates texts without padding, `"padded"` pads them, `"auto"`
             packs if the model can. Like `batch_tokens`, it affects only speed and memory.
@@ -62,8 +62,7 @@ class StoryEncoder:
         prompt: the prompt in use.
 
     Raises:
-        ValueError: the model is no text encoder, does not support the pooling, or an option is
-            invalid.
+        ValueError: the model is no text encoder or lacks the pooling, or an option is invalid.
     """
 
     def __init__(
@@ -157,9 +156,9 @@ class StoryEncoder:
 
     @classmethod
     def from_sentence_transformer(cls, model: Any, **options: Any) -> StoryEncoder:
-        """Make an encoder of a loaded `SentenceTransformer`, which shares its weights.
-        Normalization after the pooling is ignored. `options` are as for `StoryEncoder`. Raises
-        ValueError as `StoryEncoder` does, and if the first module is not a transformer."""
+        """Make an encoder of a loaded `SentenceTransformer`; both share the weights. Normalization
+        after the pooling is ignored. `options` are as for `StoryEncoder`. Raises ValueError as
+        `StoryEncoder` does, and if the first module is not a transformer."""
         transformer = getattr(model[0], "auto_model", None)
         if transformer is None:
             raise ValueError(
@@ -200,7 +199,7 @@ class StoryEncoder:
 
     @property
     def dtype_name(self) -> str:
-        """The name of `dtype`, as results have it: for example `"float32"`."""
+        """The name of `dtype` in results, for example `"float32"`."""
         return str(self.dtype).removeprefix("torch.")
 
     @property
@@ -226,7 +225,7 @@ class StoryEncoder:
             ValueError: the adapter can't be merged, or the folder has an adapter.
             OSError: the folder can't be written.
         """
-        # Who loads the folder would apply the adapter in it to the saved weights as well.
+        # Libraries that load the folder would apply this adapter to the saved weights as well.
         if (Path(folder) / "adapter_config.json").is_file():
             raise ValueError(
                 f"{folder} has an adapter (adapter_config.json); save in another folder"
@@ -266,8 +265,7 @@ class StoryEncoder:
         variants: Sequence[str | Sequence[Chunk]],
         progress: Callable[[float], None] | None = None,
     ) -> NDArray[np.float32]:
-        """Return a vector for each text or variant of a story; float32, shape (variants,
-        dimensions).
+        """Return a vector for each text or variant, as float32 of shape (variants, dimensions).
 
         Equal chunks pass through the model once, even if different tokens of them are pooled. The
         vector of a variant of several chunks is the mean over all its pooled tokens (with pooling
@@ -275,8 +273,7 @@ class StoryEncoder:
 
         Args:
             variants: texts, or for each variant its chunks, from `TokenizedStory.chunks`.
-            progress: called after each forward pass with its share of the work; all shares sum to
-                one.
+            progress: called after each pass with its share of the work; the shares sum to 1.
 
         Raises:
             TypeError: a single text is given instead of a list.
@@ -315,10 +312,10 @@ class StoryEncoder:
     def _pooled(
         self, unique: dict[bytes, dict[bytes, int]], progress: Callable[[float], None] | None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Encode the distinct chunks of variants. Returns one vector per mask, shape (masks,
-        dimensions), and its weight in the mean over the chunks of a variant, shape (masks,).
-        `unique` maps the token ids of each chunk to its masks of pooled tokens, and each mask to
-        the index of its vector."""
+        """Encode the distinct chunks of variants. Returns the vector of each mask, shape (masks,
+        dimensions), and the weight of each in the mean over the chunks of a variant, shape
+        (masks,). `unique` maps the token ids of each chunk to its masks of pooled tokens, and each
+        mask to the index of its vector."""
         # Longest first: a lack of memory shows at once, and neighbors need little padding.
         texts = sorted(unique.items(), key=lambda item: len(item[0]), reverse=True)
         rows = [np.frombuffer(ids, np.int32) for ids, _ in texts]

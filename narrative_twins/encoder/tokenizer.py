@@ -68,8 +68,7 @@ class StoryTokenizer:
         head, tail: ids of the special tokens before and after a text.
         prompt: the prompt, which is between the head and the text.
         prompt_ids: token ids of the prompt, without spaces at its end, which belong to the text.
-        unpooled: how many tokens at the start are not pooled, since the settings exclude the
-            prompt.
+        unpooled: how many first tokens are not pooled; 0 unless the settings exclude the prompt.
         max_text_tokens: how many tokens of a text fit between the special tokens and the prompt.
         pad_id: the token id to pad with.
     """
@@ -92,7 +91,7 @@ class StoryTokenizer:
         if self.prompt:
             self.prompt_ids = self.ids([self.prompt.rstrip()])[0]
             if not settings.include_prompt:
-                # As in sentence-transformers, also if its last token is another one before a text.
+                # As in sentence-transformers, even if the last token of the prompt changes with a text.
                 full = self.ids([self.prompt], special=True)[0]
                 self.unpooled = len(full) - (full[-1] in tokenizer.all_special_ids)
         self.context_tokens = context_tokens
@@ -219,7 +218,7 @@ class StoryTokenizer:
 
     def _run_ids(self, runs: list[list[str]]) -> Iterator[tuple[list[Ids], list[Ids], bool]]:
         """Yield for each run of neighboring sentences: the ids of each sentence at the start of a
-        text, its ids after another sentence, and whether all can be concatenated in any order."""
+        text, its ids after another sentence, and whether ids can be concatenated in any order."""
         if runs and len(text := runs[0][0]) > PIECE:
             yield [self.ids_in_pieces(text)], [self.ids_in_pieces(text, later=True)], True
             return
@@ -256,10 +255,10 @@ class StoryTokenizer:
 
 
 def _are_exact(first: list[Ids], later: list[Ids], forwards: Ids, backwards: Ids) -> bool:
-    """Return whether no sentence changes the tokens of a neighbor, so that ids can be concatenated
-    in any order (if also no token of the vocabulary extends across a space). `first` and `later`
-    have the ids of each sentence at the start of a text and after another sentence; `forwards` and
-    `backwards` are the ids of all sentences in this and in reverse order."""
+    """Return whether ids of sentences can be concatenated in any order, as no sentence changes the
+    tokens of a neighbor. `first` and `later` have the ids of each sentence at the start of a text
+    and after another sentence; `forwards` and `backwards` are the ids of all sentences in this and
+    in reverse order. (Also no token of the vocabulary may extend across a space.)"""
     return np.array_equal(np.concatenate([first[0], *later[1:]]), forwards) and np.array_equal(
         np.concatenate([first[-1], *later[-2::-1]]), backwards
     )
@@ -284,7 +283,7 @@ def _runs(texts: Sequence[str]) -> Iterator[Span]:
     for i, text in enumerate(texts):
         if i > lo and size + len(text) > PIECE:
             yield lo, i
-            # Without the overlap if the two don't fit.
+            # The overlap is left out if the two sentences don't fit.
             lo = i - 1 if len(texts[i - 1]) + len(text) <= PIECE else i
             size = sum(map(len, texts[lo:i]))
         size += len(text) + 1
@@ -326,7 +325,7 @@ def check_vocabulary(name: object, tokenizer: Any, model: Any) -> None:
 def model_limit(model: Any, tokenizer: Any, asked: int | None = None) -> int:
     """Return how many tokens a model reads at once: its number of positions (without the positions
     that RoBERTa models reserve for padding) or the tokenizer's limit, whichever is smaller; 512 if
-    neither is known. The result is at most `asked`."""
+    neither is known. The result is at most `asked`, if that is set."""
     # A tokenizer without a limit has a huge number here.
     limits = [getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length]
     limits += [table.num_embeddings - first_position(model) for table in _position_tables(model)]
@@ -416,8 +415,7 @@ class TokenizedStory:
         # After the window: all that is left.
         last = ends[hi] + spare - (ends[lo] - ends[start])
         stop = int(np.searchsorted(ends, last, side="right")) - 1
-        # Tokens that whole sentences could not fill there may hold another sentence before the
-        # window.
+        # Tokens that are left after the window may hold another sentence before it.
         start = int(np.searchsorted(ends, ends[lo] - (spare - (ends[stop] - ends[hi]))))
         return Window(start, lo, hi, stop)
 
@@ -464,10 +462,10 @@ class TokenizedStory:
     def sentence_chunks(
         self, window: Window, special: bool
     ) -> tuple[list[list[Chunk]], list[list[Chunk]]]:
-        """Return the text that a window reads, as chunks, for several poolings: a list with the
-        chunks for each sentence of the window, in which only its tokens are pooled; and a list that
-        is empty or, if `special` is set, has the chunks in which only special tokens and the prompt
-        are pooled. Raises StoryError if a sentence has no tokens."""
+        """Return the text that a window reads, as chunks, with different tokens pooled. The first
+        list has for each sentence of the window the chunks with its tokens pooled. The second list
+        is empty or, with `special`, has one element: the chunks with special tokens and the prompt
+        pooled. Raises StoryError if a sentence has no tokens."""
         prompt, ids, owners = self._ids_of(window.base)
         masks = owners == np.arange(window.lo, window.hi)[:, None]
         if (missing := np.flatnonzero(~masks.any(axis=1))).size:

@@ -68,7 +68,7 @@ class EncoderFacts:
     language: str = "en"
 
     def __post_init__(self) -> None:
-        # Of a file a figure is a mapping.
+        """Make figures of mappings, which they are in a file."""
         self.figures = [x if isinstance(x, Figure) else Figure(**x) for x in self.figures]
 
 

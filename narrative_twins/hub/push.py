@@ -69,8 +69,7 @@ def push_encoder(
 ) -> str:
     """Push an encoder in the plain layout of sentence-transformers, with its model card.
 
-    Only files of the encoder are pushed, by their names: no checkpoints, optimizer states, logs or
-    pickled weights.
+    Only files of the encoder are pushed: no checkpoints, optimizer states, logs, pickled weights.
 
     Args:
         encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`. A PEFT adapter, even

@@ -85,7 +85,7 @@ class SalienceComponent(Pipe):
         self._attribute, self._model = attribute, model
         self._loading = {key: settings.pop(key) for key in _LOADING}
         self._options = settings
-        ScoringOptions(**settings)  # an invalid one is refused now
+        ScoringOptions(**settings)  # raises if one is invalid
         register_extensions(attribute)
 
     @cached_property
@@ -129,7 +129,8 @@ class SalienceComponent(Pipe):
                 stories |= {index: {"text": doc.text, "sentences": sentences}} if sentences else {}
 
         def failed(error: Any) -> None:
-            index, error.index = indices[error.index], None  # it means nothing to users
+            """Keep an error by the index of its document."""
+            index, error.index = indices[error.index], None  # users do not know this index
             errors[index] = error
 
         indices = list(stories)

@@ -81,7 +81,7 @@ def score_stories(
         progress = Progress(checked.progress, "stories", expected)
 
     def parsed(source: Any) -> Outcome:
-        """Return the result without scores of a story, or the error for which it has none."""
+        """Return a result whose scores are 0, or an error if the story can't be parsed."""
         try:
             story = Story.parse(source, checked.windows, checked.splitter)
         except StoryError as error:
@@ -259,7 +259,7 @@ class Engine:
         self.plans, self.planned = [], 0
 
     def _advance(self, stories: float) -> None:
-        """Add to the progress in stories, and report it."""
+        """Add a number of stories, or a part of one, to the progress, and report it."""
         self.done += stories
         if self.on_progress is not None:
             self.on_progress(self.done)
@@ -272,7 +272,7 @@ class Engine:
         # Stories with errors count as done too.
         self.finished += len(buffer)
         self._advance(self.finished - self.done)
-        # Of the encoder of this process, which may be on another device.
+        # From the encoder of this process, as it may be on another device.
         context, dtype = self.encoder.context_tokens, self.encoder.dtype_name
         for outcome in buffer:
             if isinstance(outcome, StorySalience):

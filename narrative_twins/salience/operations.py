@@ -59,13 +59,11 @@ class Registry(dict[str, Item], Generic[Item]):
         return subclass
 
     def resolve(self, items: str | Item | Iterable[str | Item] | None = None) -> list[Item]:
-        """Return the instances for one or several names or instances; for None, all in the
-        registry.
+        """Return the instances for one or several names or instances; None means all instances.
 
         Raises:
             TypeError: an item is neither a name nor an instance.
-            ValueError: a name is unknown, there is no name, or two different instances have the
-                same one.
+            ValueError: a name is unknown or missing, or two different instances have one name.
         """
         named: Iterable[Any] = self.values() if items is None else [items]
         if isinstance(items, Iterable) and not isinstance(items, (str, self.base)):
@@ -112,15 +110,15 @@ def cosine(a: Any, b: Any) -> Any:
 
 def dot(a: Any, b: Any) -> Any:
     """Return the dot product along the last axis, with types as in `cosine`."""
-    return (_exact(a) * _exact(b)).sum(axis=-1)
+    return (_in_float64(a) * _in_float64(b)).sum(axis=-1)
 
 
 def euclidean(a: Any, b: Any) -> Any:
     """Return the negative Euclidean distance along the last axis, with types as in `cosine`."""
-    return 0.0 - ((_exact(a) - _exact(b)) ** 2).sum(axis=-1) ** 0.5
+    return 0.0 - ((_in_float64(a) - _in_float64(b)) ** 2).sum(axis=-1) ** 0.5
 
 
-def _exact(values: Any) -> Any:
+def _in_float64(values: Any) -> Any:
     """Return an array in float64; tensors are returned unchanged."""
     return values if hasattr(values, "requires_grad") else np.asarray(values, np.float64)
 
@@ -131,13 +129,11 @@ SIMILARITIES: dict[str, Similarity] = {"cosine": cosine, "dot": dot, "euclidean"
 
 
 class Operation(ABC):
-    """A way to measure salience. Subclasses registered by `register_operation` can be used
-    everywhere.
+    """A way to measure salience. `register_operation` makes a subclass usable everywhere.
 
-    The engine embeds the orders of sentences from `orders`, each distinct order once, and passes
-    one vector per order to `scores`. A vector pools the tokens of the window's sentences, wherever
-    they are in the order. Higher scores are more salient; without anything to compare, the score is
-    0.0.
+    The engine embeds each distinct order of sentences from `orders` once, and passes one vector per
+    order to `scores`. A vector pools the tokens of the window's sentences, wherever they are in the
+    order. Higher scores are more salient; with nothing to compare, the score is 0.0.
     """
 
     name: ClassVar[str]
@@ -152,15 +148,15 @@ class Operation(ABC):
 
     @abstractmethod
     def orders(self, window: Window) -> Iterable[Order]:
-        """Return the orders of sentences to embed, each with a sentence of the window. Yield them
-        if there can be many: the engine stops when they exceed the limit of tokens per window."""
+        """Return the orders of sentences to embed, each with some sentence of the window. Yield
+        them if there can be many: the engine stops at the limit of tokens per window."""
 
     @abstractmethod
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return the scores of the window's sentences, shape `(window.size,)`, from one vector per
         order, shape `(orders, dimensions)`. An operation to train with (`SalienceLoss`) must also
-        take torch's tensors, by `similarity` and methods that arrays and tensors share; its windows
-        have several sentences."""
+        take torch's tensors, and so use only `similarity` and methods that arrays and tensors
+        share; windows then have several sentences."""
 
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
         """Return the scores of a story as they are compared with each other, in ranks, stars and
@@ -175,25 +171,21 @@ class Operation(ABC):
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return approximate scores, shape `(window.size,)`, from the token states of one forward
-        pass over the story; optional. For training in one pass it must also take tensors, see
-        `scores`.
+        pass over the story; optional. To train in one pass, it must also take tensors, as `scores`.
 
         Args:
             sums: the sum of the token states of each sentence of the window, shape `(window.size,
-                dimensions)`; if `similarity` is not cosine, the last is the number of tokens.
-            rest: the sum of the states of other tokens pooled with the window, shape
-                `(dimensions,)`.
+                dimensions)`; if `similarity` is not cosine, the last dimension counts tokens.
+            rest: the sum of the states of other pooled tokens, shape `(dimensions,)`.
         """
         raise NotImplementedError(f"operation {self.name!r} does not implement one_pass")
 
     def itself(self, vectors: Any) -> Any:
-        """Return each vector's similarity with itself, of the shape of leading axes; 1 for
-        cosine."""
+        """Return the similarity of each vector with itself; for cosine this is the number 1."""
         return 1.0 if self.similarity is cosine else self.similarity(vectors, vectors)
 
     def change(self, vectors: Any, others: Any) -> NDArray[np.float64]:
-        """Return how much less similar vectors are to others than to themselves; for cosine 1 −
-        sim."""
+        """Return how much less vectors resemble others than themselves: 1 − sim for cosine."""
         change: NDArray[np.float64] = self.itself(vectors) - self.similarity(vectors, others)
         return change
 
@@ -218,7 +210,7 @@ def resolve_operations(
 ) -> list[Operation]:
     """Return the operations for names or instances; for None all registered operations, or with
     `one_pass` all that implement it. `max_shifts` is set for `Shifting`; `similarity` is a name in
-    `SIMILARITIES`, and set for all.
+    `SIMILARITIES`, and set for all that do not define their own.
 
     Raises:
         TypeError: an operation is neither a name nor an instance.
@@ -333,12 +325,12 @@ class Shifting(Operation):
         return scores
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Score with sentences that count for more with each place, since a plain mean does not
-        depend on the order. If a sentence passes others, the story changes: it gains the sentence's
-        states, once for each of the others, and loses theirs. The score is the mean over its new
-        places of 1 − sim(story, story + slope * change). For cosine it is |slope * change|² / 2,
-        which approximates this for small changes; the change is then across the direction of the
-        story and relative to its length."""
+        """Score as if each sentence counted for more than the sentence before it, since a plain
+        mean does not depend on the order. If a sentence passes others, the story changes: it gains
+        the sentence's states, once for each of the others, and loses theirs. The score is the mean
+        over its new places of 1 − sim(story, story + slope * change). For cosine it is |slope *
+        change|² / 2, which approximates this for small changes; the change is then across the
+        direction of the story and relative to its length."""
         if len(sums) == 1:
             return np.zeros(1)
         story = sums.sum(axis=0) + rest
@@ -346,7 +338,7 @@ class Shifting(Operation):
         is_cosine = self.similarity is cosine
         parts = sums - (sums @ story)[:, None] * story / length if is_cosine else sums
         total, moves = 0 * sums[:, 0], 0 * sums[:, 0]
-        # To later places, then, with the order reversed, to earlier ones.
+        # Moves to later places, then, with the order reversed, to earlier places.
         for slope in (self.slope, -self.slope):
             change = 0 * parts
             for places in range(1, min(len(sums), self.reach + 1)):
@@ -392,7 +384,7 @@ class Disruption(Operation):
                 yield tuple(range(window.start, i + 1))
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return 1 − sim of the prefixes that end with and before each sentence."""
+        """Return 1 − sim of the prefix that ends with each sentence and the one before."""
         return self._changes(vectors) if window.size > 1 else np.zeros(1)
 
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
@@ -410,8 +402,7 @@ class Disruption(Operation):
         return self._changes(sums.cumsum(axis=0) + rest)
 
     def _changes(self, prefixes: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """Return 1 − sim of each prefix and the one before, shape (prefixes,); 0.0 for the
-        first."""
+        """Return 1 − sim of each prefix and the one before, shape (prefixes,), 0.0 first."""
         before = [0, *range(len(prefixes) - 1)]
         changes = self.change(prefixes, prefixes[before])
         changes[0] = 0.0

@@ -73,7 +73,7 @@ class ScoringOptions:
         approximate: `"one-pass"` computes the operations from the token states of one forward pass
             per story, at a fraction of the cost. None is exact. The default is None for stories,
             and `"one-pass"` for books and corpora (`FAST`).
-        max_shifts: another approximation: exact shifting to only this many nearest other positions.
+        max_shifts: another approximation: exact shifting, but only to this many nearest positions.
         similarity: the similarity of texts by their vectors: `"cosine"`, `"dot"` or the negative
             distance `"euclidean"`. The one that a checkpoint was trained for is not looked up.
         splitter: how raw text is split into sentences, see `Story.parse`.
@@ -82,8 +82,7 @@ class ScoringOptions:
         on_error: for a bad story, `"raise"` its `StoryError` after the results before it, `"skip"`
             it with a warning, or call a function with the error, and continue with the next story.
         on_truncation: for a story that does not fit the encoder's context, `"warn"` once, treat it
-            as a bad story (`"error"`) or `"ignore"` it. Results always have `truncated` and
-            `cut_tokens`.
+            as a bad story (`"error"`) or `"ignore"` it. Results have `truncated` and `cut_tokens`.
         processes: how many processes share the work. Each has a copy of the encoder and a part of
             the threads, or one of several GPUs. Up to 2 * `processes` * `batch_size` stories are
             held at once. Scores equal one process's up to rounding. As always with new processes, a
@@ -150,6 +149,7 @@ class ScoringOptions:
     approximation: str | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        """Check all options, and make `operations` a list of instances."""
         for name, info in SCORING_OPTIONS.items():
             info.check(name, getattr(self, name))
         if self.splitter is not None:

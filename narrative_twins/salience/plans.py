@@ -95,7 +95,7 @@ def one_pass_scores(
     """Return an operation's one-pass scores of `count` sentences, shape (count,). `sums` are the
     `pooled_sums` of the sentences, and after them of other tokens that are pooled with the window.
     Raises ValueError as `checked_scores`."""
-    similarity = vars(operation).get("similarity", cosine)  # as the option names it
+    similarity = vars(operation).get("similarity", cosine)  # the option's
     if similarity is cosine:  # sums have the same cosines as means
         sums = np.ascontiguousarray(sums[:, :-1])
     else:
@@ -163,7 +163,7 @@ def exact_plans(
                     plan.variants.append(chunks)
                     planned += sum(len(chunk.ids) for chunk in chunks)
                 indices.append(index_of[order])
-                # Here and not at the end, as the orders of a large window alone fill the memory.
+                # Check here, not at the end: the orders of a large window alone fill the memory.
                 if planned > WINDOW_TOKENS:
                     raise StoryError(
                         f"the window of sentences {window.lo} to {window.hi - 1} needs more than"

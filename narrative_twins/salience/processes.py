@@ -95,16 +95,16 @@ def _result(future: Future[Any]) -> Any:
 
 
 def _start_worker(start: bytes, numbers: Any, parent: Any, copied: Any, threads: int) -> None:
-    """Prepare a worker process, which takes its number from a queue, and ends when the pipe
-    `parent` is closed. `_work` unpickles `start`, so that an error is raised where a result is."""
+    """Prepare a worker process: take its number from the queue `numbers`, and end it when the pipe
+    `parent` is closed. `_work` unpickles `start`, so that its errors are a task's."""
     # The first process ends this one after Ctrl-C, and after Ctrl-Break on Windows.
     for name in {"SIGINT", "SIGBREAK"} & set(dir(signal)):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     if copied is not None:  # the other end of the pipe, which only the first process may hold
         copied.close()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    os.environ["OMP_NUM_THREADS"] = str(threads)  # of libraries that are not imported yet
-    os.environ["RAYON_NUM_THREADS"] = str(threads)  # of tokenizers
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries that are not imported yet
+    os.environ["RAYON_NUM_THREADS"] = str(threads)  # for tokenizers
     torch.set_num_threads(threads)
     _worker.update(start=start, number=numbers.get())
 

@@ -22,7 +22,7 @@ class Watch:
     Attributes:
         bar: whether a progress bar is shown.
         on_long: called once, as soon as exact scoring is estimated to take more than `LONG`
-            seconds: with that estimate and with a rough one for one pass.
+            seconds, with this estimate and a rough one for one pass, in seconds.
     """
 
     bar: bool

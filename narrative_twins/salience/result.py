@@ -52,8 +52,7 @@ class Scored:
 
     @property
     def primary_operation(self) -> str:
-        """The default operation of `rank` and `top`: summarization if scored, otherwise the
-        first."""
+        """The default operation of `rank` and `top`: summarization if scored, else the first."""
         return PRIMARY_OPERATION if PRIMARY_OPERATION in self.scores else next(iter(self.scores))
 
     def scores_of(self, operation: str | None = None) -> list[float]:
@@ -65,8 +64,9 @@ class Scored:
         return self.scores[name]
 
     def compared(self, operation: str | None = None) -> list[float]:
-        """Return the scores of an operation as `rank`, `top`, stars and shades compare them: by
-        place in a window for disruption, otherwise as `scores_of`. See `Operation.compared`."""
+        """Return the scores of an operation as `rank`, `top`, stars and shades compare them: for
+        disruption adjusted for the place in a window, else as `scores_of`
+        (`Operation.compared`)."""
         name = self.primary_operation if operation is None else operation
         scores = self.scores_of(name)
         # Saved scores may be by an operation of somebody who has not registered it here.
@@ -142,8 +142,8 @@ def counted(counts: Mapping[str, int]) -> str:
 
 
 def extract_length(count: int, k: int | None, share: float | None, default: float) -> int:
-    """Return how many of `count` sentences an extract has: `k`, or else a share of them, which is
-    `default` if None, but at least one. Raises ValueError if both are set, or for a bad share."""
+    """Return how many of `count` sentences an extract has: `k`, or else a share of them, by default
+    `default`, but at least one. Raises ValueError for both `k` and `share`, or a bad share."""
     if k is not None and share is not None:
         raise ValueError(f"k={k}, share={share}: choose a number or a share of sentences, not both")
     if share is not None and not 0 < share <= 1:
@@ -193,10 +193,8 @@ class StorySalience(Scored, Mapping[str, Any]):
         scores: by operation, one float per sentence in story order; higher is more salient. Scores
             of an operation are comparable within a window.
         context_tokens: how many tokens the encoder reads at once; None for a baseline.
-        cut_tokens: the most tokens of the story that did not fit the context together with a
-            window.
-        approximate: the approximation, such as `"one-pass"` or `"max_shifts=2"`; None for exact
-            scores.
+        cut_tokens: the most tokens of the story without which a window was read.
+        approximate: the approximation, such as `"one-pass"` or `"max_shifts=2"`; None if exact.
         index: index of the story in the input, counted from 0.
         dtype: the precision of the encoder, such as `"float32"`; None for a baseline or if unknown.
         similarity: the option of scoring, such as `"cosine"`; None for a baseline or if unknown.
@@ -257,9 +255,8 @@ class StorySalience(Scored, Mapping[str, Any]):
         return len(list(iter(self)))
 
     def json(self) -> dict[str, Any]:
-        """Return plain data, which JSON and Parquet can hold: the id if the story has one,
-        sentences, spans, windows, scores, truncated, context_tokens, cut_tokens, approximate,
-        dtype, similarity."""
+        """Return plain data for JSON and Parquet: id if the story has one, sentences, spans,
+        windows, scores, truncated, context_tokens, cut_tokens, approximate, dtype, similarity."""
         return dict(self)
 
     def __repr__(self) -> str:
@@ -353,8 +350,8 @@ class StorySalience(Scored, Mapping[str, Any]):
         )
 
     def notes_on(self, operations: Iterable[str]) -> list[str]:
-        """Return `notes` between two further kinds: first how scores of these operations are
-        compared, last their dtype; one sentence each."""
+        """Return first how scores of these operations are compared, then `notes`, then a note on
+        the dtype; one sentence each."""
         compared = comparisons(operations) if self.is_comparable else []
         return [*compared, *self.notes, *precision(self.dtype)]
 
@@ -368,8 +365,7 @@ class StorySalience(Scored, Mapping[str, Any]):
     def extract(
         self, k: int | None = None, operation: str | None = None, *, share: float | None = None
     ) -> Extract:
-        """Return the most salient sentences, as from `top`, in story order; `print` shows one per
-        line.
+        """Return the `top` sentences in story order; `print` shows them as text, one per line.
 
         Args:
             k: how many; all if there are fewer.
@@ -378,8 +374,7 @@ class StorySalience(Scored, Mapping[str, Any]):
                 sentence is returned. Default, without `k`, a fifth.
 
         Raises:
-            ValueError: `k` and `share` are both set, or out of range, or the operation was not
-                scored.
+            ValueError: `k` and `share` are both set, or out of range; the operation was not scored.
         """
         count = extract_length(len(self.sentences), k, share, default=_MARKED)
         return Extract(sorted(self.top(count, operation), key=lambda sentence: sentence.index))
@@ -398,8 +393,7 @@ class StorySalience(Scored, Mapping[str, Any]):
         ]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return a table with a row per sentence: sentence, start, end, window and each
-        operation."""
+        """Return a table with a row per sentence: sentence, start, end, window, each operation."""
         import pandas
 
         window = [w for w, (lo, hi) in enumerate(self.windows) for _ in range(lo, hi)]
@@ -422,8 +416,7 @@ class StorySalience(Scored, Mapping[str, Any]):
         Args:
             path: also save the figure in this `.png` or `.svg` file.
             operations: the operations to show; default all that were scored.
-            top: how many sentences per panel are numbered and quoted below: at most 10, if they
-                fit.
+            top: how many sentences per panel to number and quote below: at most 10, if they fit.
             width: in inches; about 3.3 for a column, 7 for a page.
             bare: show the panels only, without title, sentences and notes.
 
@@ -452,13 +445,12 @@ def precision(dtype: str | None) -> list[str]:
 
 
 def other_similarity(name: str | None) -> list[str]:
-    """Return a list with a sentence on a similarity other than cosine; empty for cosine and
-    None."""
+    """Return a list with a sentence on a similarity other than cosine, else an empty list."""
     return [] if name in (None, "cosine") else [f"The similarity is {name}, not cosine."]
 
 
 def described(scores: Mapping[str, float], dtype: str | None) -> str:
-    """Return scores by operation on one line."""
+    """Return scores by operation on one line, such as `deletion 0.120 · shifting 0.034`."""
     return " · ".join(f"{name} {shown_score(score, dtype)}" for name, score in scores.items())
 
 

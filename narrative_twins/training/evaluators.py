@@ -21,7 +21,7 @@ from narrative_twins.training.losses import DISTRACTOR, STORY, TWIN, TwinsCollat
 
 class StoryEvaluator(BaseEvaluator):
     """Base class of the evaluators. `name` is the prefix of the metrics, `primary` the main metric
-    without it. Texts are read up to `context_tokens` tokens."""
+    without the prefix. Texts are read up to `context_tokens` tokens."""
 
     greater_is_better = True
 
@@ -99,7 +99,7 @@ class SalienceEvaluator(StoryEvaluator):
                     f"a row is {type(row).__name__}, not a mapping; pass rows, for example from"
                     " load_story_salience"
                 )
-        # Of all rows: votes or other labels, or else turning points.
+        # All rows have votes or other labels, or else all have turning points.
         votes = [find_column(row, "counts", "labels") for row in self.rows]
         points = [row.get("turning_points") for row in self.rows]
         self.has_points = all(labels is None for labels in votes)
@@ -110,7 +110,7 @@ class SalienceEvaluator(StoryEvaluator):
                 " for example from load_story_salience"
             )
         self.approximate = approximate
-        # All are looked up when they are measured.
+        # None means all operations that are registered when they are measured.
         self.operations: list[Operation] | None = None
         if operations is not None:
             self.operations = resolve_operations(operations, one_pass=approximate is not None)

@@ -92,7 +92,7 @@ class TwinsCollator:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the random choices."""
+        """The epoch, on which the random choices depend."""
         return int(self._epoch)
 
     @epoch.setter
@@ -115,9 +115,8 @@ class TwinsCollator:
         return batch | {"texts_side": torch.tensor(sides), "texts_row": torch.tensor(numbers)}
 
     def _texts_of(self, row: Mapping[str, Any]) -> tuple[bool, list[tuple[int, WindowedText]]]:
-        """Return whether a row's story has several windows, and the side and content of each
-        text."""
-        # A text seeds it alike in every process, unlike a hash.
+        """Return whether a row's story has several windows, and side and content of its texts."""
+        # The seed is a text, since a hash would differ between processes.
         random = Random(f"{self.seed} {row.get(PASS, self.epoch)} {row['story']}")
         story, twin, negative, negative_twin = (
             _windowed_text(row, column, random)
@@ -184,7 +183,7 @@ def flat_text(content: Sequence[Any]) -> WindowedText:
 
 def _windowed_text(row: Mapping[str, Any], column: str, random: Random) -> WindowedText | None:
     """Return the sentences and windows of a text of a row, in any format of `check_twins_row`; None
-    without the text. For a sentence that may be in several windows, one is drawn."""
+    if the row lacks it. For a sentence that may be in several windows, one is drawn."""
     content = row.get(column)
     if content is None:
         return None
@@ -213,7 +212,7 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         model: the `SentenceTransformer` to train, a transformer and its pooling.
         mini_batch_size: encode this many texts at a time and cache gradients of the embeddings (Gao
             et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
-            Setup"), so that any batch fits into memory, for one more forward pass. None does not.
+            Setup"): any batch fits into memory, for one more forward pass. None: no cache.
 
     Raises:
         ValueError: a setting is invalid, or the pooling of the model is not supported.
@@ -244,8 +243,8 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         `layout`, which each loss makes in `forward`, says what the vectors are of."""
 
     def batch(self, features: Iterable[dict[str, Any]], column: str) -> dict[str, Any]:
-        """Return the batch in `features`, the only one. Raises ValueError for batches that another
-        collator made: several, or without `column`."""
+        """Return the single batch in `features`. Raises ValueError if another collator has made it:
+        there are several, or it lacks `column`."""
         texts, *others = features
         if others or column not in texts:
             raise ValueError(
@@ -346,10 +345,10 @@ class NarrativeTwinsLoss(WindowLoss):
     Let a be the windows of the stories of a batch and b their twins' windows. For each window, the
     positive is the same window of the twin (or story); all other windows in a and b are negatives.
     Distractors that have a twin, in stories with one window, are pairs as well: a = [stories;
-    distractors], b = [twins; distractor twins]. The windows of other distractors are negatives
-    only. A pair of windows is left out if one of them has no token. The loss is the mean of two
-    `MultipleNegativesRankingLoss` (directions query to document and query to query), with a and
-    with b as queries.
+    distractors], b = [twins; distractor twins]. Other distractors are negatives only. A pair of
+    windows is left out if one of them has no token. The loss is the mean of two
+    `MultipleNegativesRankingLoss` (query to document and query to query), with a and with b as
+    queries.
 
     Its batches are from `TwinsCollator`. It is the default loss of `NarrativeTwinsTrainer`.
 
@@ -365,8 +364,7 @@ class NarrativeTwinsLoss(WindowLoss):
             have a loss of their own, and are not negatives of stories; the result is the mean of
             the losses of stories and of distractors. Distractors without a twin are not used then.
             Only for stories with one window.
-        gather_across_devices: whether processes share negatives, with the gradient of one large
-            batch.
+        gather_across_devices: whether processes share their negatives, as in one large batch.
         mini_batch_size: see `WindowLoss`.
 
     Raises:
@@ -418,6 +416,7 @@ class NarrativeTwinsLoss(WindowLoss):
         )
 
     def collator(self, tokens: StoryTokenizer, seed: int = 0) -> TwinsCollator:
+        """Return a `TwinsCollator` with the settings of this loss."""
         return TwinsCollator(tokens, self.twins, self.distractors, seed)
 
     def check_row(self, row: Mapping[str, Any], where: str) -> None:
@@ -456,6 +455,7 @@ class NarrativeTwinsLoss(WindowLoss):
         return {name: getattr(self, name) for name in (*SETTINGS, "pooling")}
 
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
+        """Return the loss; raises ValueError if there are no pairs of windows or no negatives."""
         # Similarities and softmax are computed in float32, also under mixed precision.
         with torch.autocast(vectors.device.type, enabled=False):
             groups = self._groups(vectors, layout)
@@ -514,16 +514,15 @@ class NarrativeTwinsLoss(WindowLoss):
         return groups
 
     def _similarity(self, a: Tensor, b: Tensor) -> Tensor:
-        """Return the cosine similarity of each row of a with each row of b, as in `_Group`; minus
-        infinity, which takes a pair out of the softmax, for rows that are not compared."""
+        """Return the cosine similarity of each row of a with each row of b, rows of a `_Group`;
+        minus infinity, which takes a pair out of the softmax, for rows that are not compared."""
         similarities = cos_sim(a[:, :-3], b[:, :-3])
         if self.in_story_negatives and self.in_batch_negatives:
             return similarities
         return similarities.masked_fill(~self._is_compared(a, b), -torch.inf)
 
     def _is_compared(self, a: Tensor, b: Tensor) -> Tensor:
-        """Return whether to compare each row of a with each row of b, shape (rows of a, rows of
-        b)."""
+        """Return whether each row of a is compared with each row of b, shape (len(a), len(b))."""
         same_row, same_pair, same_window = (
             a[:, None, column] == b[None, :, column] for column in (-3, -2, -1)
         )

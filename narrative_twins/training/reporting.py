@@ -128,7 +128,7 @@ def write_card(trainer: Any, folder: str | Path) -> None:
 
 
 def _windows(rows: Any) -> str:
-    """Return how many windows the first of some rows has, in words for the model card."""
+    """Return how many windows the story of the first row has, in words for the model card."""
     story = next((row.get("story") for row in rows), None)
     if not story:
         return "texts without windows"

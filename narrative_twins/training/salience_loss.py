@@ -70,9 +70,9 @@ class JudgedStoriesCollator:
     """Collates stories with judged sentences into a batch for `SalienceLoss`.
 
     Rows are as from `load_story_salience`, `load_turning_points` or `load_window_twins`: `story`,
-    perhaps in windows or with `windows`, and `counts`, `labels` or `turning_points`. It leaves out
+    perhaps in windows or with `windows`, and `counts`, `labels` or `turning_points`. It omits
     windows of one sentence, windows without a vote (with `across_windows`, only if the story has
-    none) and, except in one pass, windows whose texts exceed the context. Equal texts are encoded
+    none) and, except in one pass, windows with a text beyond the context. Equal texts are encoded
     once.
 
     Args:
@@ -146,7 +146,7 @@ def judgments(row: Mapping[str, Any], where: str) -> list[float]:
     if not labels and row.get("turning_points") is not None:
         labels = [index in set(row["turning_points"]) for index in range(count)]
     try:
-        # Of their sum too, by which they are divided.
+        # The sum must be finite too, since the labels are divided by it.
         is_valid = len(labels) == count and all(label >= 0 for label in labels)
         is_valid = is_valid and math.isfinite(math.fsum(labels))
     except (TypeError, OverflowError):  # no numbers, or beyond the range of floats
@@ -267,6 +267,7 @@ class SalienceLoss(WindowLoss):
             )
 
     def collator(self, tokens: StoryTokenizer, seed: int = 0) -> JudgedStoriesCollator:
+        """Return a `JudgedStoriesCollator` with the settings of this loss."""
         return JudgedStoriesCollator(tokens, self.operations, self.across_windows, self.approximate)
 
     def check_row(self, row: Mapping[str, Any], where: str) -> None:
@@ -276,8 +277,7 @@ class SalienceLoss(WindowLoss):
     def forward(
         self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None = None
     ) -> Tensor:
-        """Return the loss of a batch from `JudgedStoriesCollator`, a scalar; ValueError for
-        others."""
+        """Return the loss of a batch from `JudgedStoriesCollator`; ValueError for other batches."""
         texts = dict(self.batch(sentence_features, "judged"))
         judged: list[JudgedWindow] = texts.pop("judged")
         if not judged:
@@ -286,6 +286,7 @@ class SalienceLoss(WindowLoss):
         return self.loss_of_texts(texts, judged)
 
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
+        """Return the mean loss over the windows or, with `across_windows`, the stories."""
         # Similarities and softmax are computed in float32, also under mixed precision.
         with torch.autocast(vectors.device.type, enabled=False):
             if vectors.dtype in (torch.float16, torch.bfloat16):
@@ -304,7 +305,7 @@ class SalienceLoss(WindowLoss):
     def _group_loss(self, vectors: Tensor, windows: list[JudgedWindow]) -> Tensor:
         """Return the loss, a scalar, of windows whose sentences are compared with each other."""
         labels = [label for judged in windows for label in judged.labels]
-        # Divided first, since votes may be beyond the range of the dtype.
+        # Divide before conversion, since votes may be beyond the range of the dtype.
         total_votes = sum(labels)
         votes = [label / total_votes for label in labels]
         shares = torch.tensor(votes, dtype=vectors.dtype, device=vectors.device)

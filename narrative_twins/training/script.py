@@ -96,7 +96,7 @@ def parse_arguments(
     Flags override the settings of `--smoke`, which override the YAML file of `--config`, which
     overrides the defaults. The file maps names of flags, without dashes, to values; `base` names
     another such file, relative to this one, whose settings apply where this one has none. `{seed}`
-    in `output_dir` becomes the seed, so that runs of several seeds have folders.
+    in `output_dir` becomes the seed, so that each seed has its folder.
 
     Args:
         training, script: the classes of the training arguments and of the script arguments.
@@ -122,7 +122,7 @@ def parse_arguments(
         parser.error(f"{flags.config}: unknown setting {unknown[0]!r} (--help lists all)")
     if flags.smoke or settings.get("smoke"):
         settings |= smoke
-    # As defaults, so that flags override them, and values are parsed as flags are.
+    # Make settings defaults, so that flags override them, and they are parsed like flags.
     parser.set_defaults(**settings)
     flags = parser.parse_args(argv)
     if flags.output_dir is not None:
@@ -156,8 +156,7 @@ def train_and_validation(
 
 def select_split(data: Mapping[str, Any], name: str, rows: int | None = None) -> Any:
     """Return the split `name` of a data set, or its only split whatever its name; with `rows`, only
-    the first rows. A stream remains one. Raises ValueError if there are several, but not this
-    one."""
+    the first rows. A stream remains one. Raises ValueError if there is neither split."""
     if name not in data and len(data) != 1:
         raise ValueError(
             f"no split {name!r}, only {', '.join(data)}; use a file, or a folder with this split"
@@ -234,8 +233,8 @@ def run_training(trainer: Any, script: ScriptArguments) -> None:
 
 
 def _machine(trainer: Any) -> dict[str, Any]:
-    """Return what a run has trained, and where, by name: the number of parameters, the device, and
-    the largest number of bytes used of its memory, None without a CUDA device."""
+    """Return facts on a run by name: the number of parameters, the device, and the most bytes of
+    its memory that were in use, None without a CUDA device."""
     parameters, gpu = sum(each.numel() for each in trainer.model.parameters()), None
     device = platform.processor() or platform.machine()
     if trainer.args.device.type == "cuda":

@@ -47,6 +47,6 @@ def whole_stream_loader(loader: DataLoader[Any], repeats: bool) -> DataLoader[An
         *("pin_memory", "persistent_workers", "prefetch_factor"),
     ]
     options: Any = {name: getattr(loader, name) for name in names}
-    # Collators with random choices have an epoch, which a stream has not.
+    # Collators with random choices depend on an epoch; a stream has passes in its place.
     has_passes = hasattr(loader.collate_fn, "epoch")
     return DataLoader(WholeStream(loader.dataset, repeats, has_passes), **options)

@@ -70,6 +70,7 @@ class _Loaded(Transformer):
     """The `Transformer` of sentence-transformers around a model that is loaded and checked."""
 
     def _load_model(self, *args: Any, **options: Any) -> Any:
+        """Return the loaded model, which is among the options."""
         return options["model"]
 
 
@@ -108,7 +109,7 @@ def trainable_encoder(
     kind = loading.check_pooling(pooling or settings.pooling or model.default_pooling)
     kwargs = {"config_kwargs": base_hub, "processor_kwargs": base_hub}
     transformer = _Loaded(str(base), model_kwargs={"model": model}, **kwargs)
-    # Saved checkpoints name the class.
+    # Checkpoints save the name of the class.
     transformer.__class__ = Transformer
     if base != name:
         transformer.processor = loading.load_tokenizer(name, **hub)
@@ -214,8 +215,9 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return NarrativeTwinsLoss(model, **{name: getattr(self.args, name) for name in SETTINGS})
 
     def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
-        """Return the collator of the loss, or of all losses. Raises ValueError if the arguments set
-        prompts for rows of a `WindowLoss`, whose texts have the prompt of the encoder."""
+        """Return the collator of the loss; for several losses, one that selects by data set. Raises
+        ValueError if the arguments set prompts for a `WindowLoss`, which has the encoder's
+        prompt."""
         limit = model_limit(model[0].auto_model, model.tokenizer, args.context_tokens)
         tokens = StoryTokenizer(model.tokenizer, limit, loading.module_settings(model))
         plain = super().get_data_collator(model, args, processing_class)
@@ -353,8 +355,7 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         replaced. `facts` are added to the `facts` of the trainer. This always waits for the push.
 
         Returns:
-            The URL of the repository; None in processes other than the first. A failed push raises
-            a HubError.
+            The URL of the repository; None in processes other than the first. Raises HubError.
         """
         self.facts.update(facts)
         args = self.args
@@ -375,8 +376,7 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
 
 
 class CollatorByDataset:
-    """Collates a batch by the collator of its data set, whose name is in the column `dataset_name`
-    of its rows, and in the batch."""
+    """Collates rows by the collator of their data set, which their `dataset_name` names."""
 
     def __init__(self, collators: Mapping[str, Any]) -> None:
         self.collators = collators
@@ -385,13 +385,13 @@ class CollatorByDataset:
         self.valid_label_columns = list(dict.fromkeys(labels))
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the batch of rows, which all have the same `dataset_name`."""
+        """Return the batch of rows of one data set, with its `dataset_name`."""
         name = rows[0]["dataset_name"]
         return {**self.collators[name](rows), "dataset_name": name}
 
 
 class EpochCallback(TrainerCallback):
-    """Sets the epoch of collators and samplers when it begins; random choices depend on it."""
+    """Sets the epoch of collators and samplers when an epoch begins, for their random choices."""
 
     def __init__(self, trainer: Any) -> None:
         self.trainer = trainer
@@ -433,6 +433,7 @@ def checked_rows(data: Any, name: str, loss: Any) -> Any:
     if isinstance(data, IterableDataset):
 
         def check(row: dict[str, Any], number: int) -> dict[str, Any]:
+            """Return a row of a stream, checked."""
             part.check_row(row, f"{name}, row {number}")
             return row
 
@@ -441,7 +442,7 @@ def checked_rows(data: Any, name: str, loss: Any) -> Any:
         raise RowError(name, "there are no rows; at least one is needed")
     for number, row in enumerate(data):
         part.check_row(row, f"{name}, row {number}")
-    # sentence-transformers adds a name to the rows, which may be there under several names.
+    # Copied, as sentence-transformers adds the name to the rows, which may have several names.
     return copy(data)
 
 
