@@ -91,7 +91,7 @@ class StoryTokenizer:
         if self.prompt:
             self.prompt_ids = self.ids([self.prompt.rstrip()])[0]
             if not settings.include_prompt:
-                # As in sentence-transformers, even if the last token of the prompt changes with a text.
+                # As in sentence-transformers, even if its last token is another one before a text.
                 full = self.ids([self.prompt], special=True)[0]
                 self.unpooled = len(full) - (full[-1] in tokenizer.all_special_ids)
         self.context_tokens = context_tokens
