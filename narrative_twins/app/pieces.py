@@ -26,11 +26,11 @@ def part(name: str, *values: Any) -> str:
 
 
 def shaded_text(result: StorySalience, operation: str) -> str:
-    """Return the text of a story as HTML, with its paragraphs and line breaks. The text content is
-    `displayed(result.story.text)`; each sentence is a `span` of the class `sentence`, the most
-    salient fifth also of the class `top`. Scores are in `data-scores`, and shades for light and
-    dark pages in the variables `--light` and `--dark`, for a style sheet to show. The tab key
-    reaches the first sentence only; a script moves the focus from there."""
+    """Return the text of a story as HTML, with its paragraphs and line breaks, and each sentence
+    shaded by an operation. The text content is `displayed(result.story.text)`. A sentence is a
+    `span` of the class `sentence`, in the most salient fifth also of the class `top`. It has its
+    scores in `data-scores`, and its shades for light and dark pages in the variables `--light` and
+    `--dark`. The tab key reaches the first sentence only; a script moves the focus from there."""
     text, end, sentences = displayed(result.story.text), 0, []
     scores, top = result.shaded(operation), marked(result, operation)
     light, dark = shades(scores), shades(scores, PALE_DARK, STRONG_DARK)

@@ -166,6 +166,7 @@ class Scoring:
 
 
 def book_suffixes() -> tuple[str, ...]:
-    """Return the suffixes of books that the page takes: all but PDF, whose reading is unbounded."""
+    """Return the suffixes of books that the page takes: all but PDF, whose reading may take
+    long."""
     bounded = (form for name, form in BOOK_FORMATS.items() if name != "pdf")
     return tuple(suffix for form in bounded for suffix in form.suffixes)

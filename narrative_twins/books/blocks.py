@@ -97,7 +97,7 @@ class Block(NamedTuple):
 
     @property
     def letters(self) -> str:
-        """The letters and digits, by which two copies of a heading are compared."""
+        """The letters and digits of the block, by which two copies of a heading are compared."""
         return letters_of("".join(self.lines)).casefold()
 
     @property
@@ -430,7 +430,7 @@ def _divided(text: str, blocks: Sequence[Block]) -> Iterator[Block]:
     before: Block | None = None  # the heading before
 
     def kind_of(part: tuple[str, Span]) -> tuple[str, int]:
-        """Return the key by which lines are grouped: the kind, and the offset if it stays alone."""
+        """Return the key by which a line is grouped: its kind, and its offset, or -1 to join it."""
         line, (start, _) = part
         if is_break(line):
             return "break", start
@@ -590,8 +590,8 @@ def _without_title_page(blocks: Sequence[Block]) -> Sequence[Block]:
 
 
 def _own_headings(run: Sequence[Block]) -> list[Block]:
-    """Return the headings of a chapter: the last ones of `run`, which has the headings before the
-    chapter, that are each of a higher level than the next."""
+    """Return the headings of the chapter that follows the headings `run`: the last of them, and the
+    headings before it that are each of a higher level than the next."""
     # What is not deeper than the heading before it begins anew: a half title, then a chapter.
     first = len(run) - 1
     while first > 0 and run[first - 1].level < run[first].level:
@@ -600,8 +600,9 @@ def _own_headings(run: Sequence[Block]) -> list[Block]:
 
 
 def _title(run: Sequence[Block], headings: Sequence[Block], title: str | None) -> str | None:
-    """Return the title of the book if the first heading of `run` is that, else None. `run` has the
-    headings before the first chapter, `headings` all; `title` is the title that the file names."""
+    """Return the title of the book if it is the first of `run`, the headings before the first
+    chapter, else None. `headings` has all headings; `title` is the title that the file names, or
+    None."""
     if len(run) < 2:
         return None
     if title is not None:

@@ -93,14 +93,14 @@ def epub_book(data: bytes) -> Book:
 def _navigation(
     archive: Archive, package: str, items: Mapping[str | None, Any], ncx_id: str | None
 ) -> tuple[list[_Entry], dict[str, str]]:
-    """Return the entries of the table of contents (from the navigation of EPUB 3, or else the NCX
-    of EPUB 2), and by the names of documents why they are not of the story (from the landmarks of
-    EPUB 3). `items` are the items of the file `package` by id, `ncx_id` is the id of the NCX."""
+    """Return the entries of the table of contents, from the navigation of EPUB 3 or else the NCX of
+    EPUB 2, and the reasons to leave out documents, by their names, from the landmarks of EPUB 3.
+    `items` are the items of the file `package` by id, `ncx_id` is the id of the NCX."""
     entries: list[_Entry] = []
     left_out: dict[str, str] = {}
 
     def tree_of(items: Iterable[Any]) -> tuple[str, Any]:
-        """Return the name of the first file of some items and its root element, or None."""
+        """Return the name of the first item inside the archive, and its root element or None."""
         for item in items:
             if place := _place(package, item.get("href", "")):
                 return place[0], archive.try_to(archive.parsed, place[0])
@@ -121,8 +121,8 @@ def _navigation(
 
 
 def _left_out(base: str, tree: Any, tag: str) -> dict[str, str]:
-    """Return, by the names of documents, why they are not of the story: the links in a guide or in
-    landmarks, elements `tag` in `tree` of the file `base`, say so."""
+    """Return the reasons to leave out documents, by their names, from the links to them: the
+    elements `tag` in `tree`, a guide or landmarks of the file `base`."""
     names: dict[str, str] = {}
     for link in elements(tree, tag):
         kinds = (_GUIDE.get(kind, kind) for kind in attribute(link, "type").lower().split())

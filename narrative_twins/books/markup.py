@@ -149,7 +149,7 @@ def markdown_book(text: str) -> Book:
 
 
 def _inline_tag(_: Any, tokens: Sequence[Any], at: int, *__: Any) -> str:
-    """Return a tag in a line of Markdown, escaped as text unless HTML has such a tag."""
+    """Return a tag in a line of Markdown, the token `at`: as text unless HTML has such a tag."""
     tag: str = tokens[at].content
     name = re.match(r"</?([a-z0-9]+)|<!--", tag, re.IGNORECASE)
     is_known = name and (name[1] or "sup").lower() in _INLINE

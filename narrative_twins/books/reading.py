@@ -77,14 +77,14 @@ def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
       of Project Gutenberg are left out.
     - HTML, and Markdown as the HTML it is converted to: `h1` to `h6` are headings. Navigation,
       asides, notes, captions, page numbers, hidden elements and paragraphs of links are left out.
-    - EPUB 2 and 3: the documents in reading order. A chapter without a heading has the one in the
-      table of contents. Documents that are not linear or, as the book declares, not of the story
-      are left out; documents with errors are read as HTML.
-    - Word (docx): paragraphs with an outline level, such as in the styles `Heading 1` to `Heading
-      9`, are headings. Notes, comments, deleted text and text boxes are left out.
+    - EPUB 2 and 3: the documents in reading order. A chapter without a heading has its entry in
+      the table of contents. Documents are left out if they are not linear or, as the book
+      declares, not of the story; documents with errors are read as HTML.
+    - Word (docx): paragraphs with an outline level, such as in the styles `Heading 1` to
+      `Heading 9`, are headings. Notes, comments, deleted text and text boxes are left out.
     - PDF: its text, as plain text. Two columns that are drawn line by line are read across.
-    - Breaks between scenes are lines of marks (`* * *`, `#`, `---`) and `<hr>`, and in text more
-      blank lines, in other formats an empty paragraph, if these are rare.
+    - Breaks between scenes are lines of marks (`* * *`, `#`, `---`) and `<hr>`; also, if these are
+      rare, more blank lines than usual in text, and empty paragraphs in other formats.
 
     Nothing but the file is opened, and nothing is unpacked to disk. Limits are `MAX_FILE`, and in
     the modules `archive`, `markup` and `plain`.
@@ -173,14 +173,14 @@ def read_story_files(
 
     A text file, a book in HTML, EPUB, Word or PDF, and each row of a file for `stories_in` are one
     story each, in any form that `Story.parse` accepts. Text and Markdown are not searched for
-    chapters. A path may also be a folder, see `files_of`; a Parquet file, the Hub id of a data set
-    or a path on the Hub, with a story in each row: all splits, in the order of their files.
+    chapters. A path may also be a folder, see `files_of`, a Parquet file, or the id or path of a
+    data set on the Hub; in the last two each row is a story, in the order of files, of all splits.
 
     Args:
         paths: names of files and folders; `-` is standard input.
         input_format: the format, of books or of rows; `"auto"` selects by suffix, text if unknown.
             Standard input is JSON Lines if its first non-blank line begins with `{` or a JSON list.
-        named: whether the id of a text is its file name; None: if there are several files.
+        named: whether a text gets its file name as id; None: only if there are several files.
         column: the column (in JSON the key) of the stories, see `story_in_column`.
     """
     paths = files_of(paths)

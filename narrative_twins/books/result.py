@@ -359,7 +359,7 @@ def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
 
 
 def is_book_salience(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file begins as the saved salience of a book; False if it can't be read."""
+    """Return whether a file begins like the saved salience of a book; False if it can't be read."""
     try:
         return not {"chapters", "scenes"}.isdisjoint(next(_rows(path), {}))
     except (OSError, ValueError):

@@ -32,8 +32,8 @@ class Layout:
     """How results are laid out.
 
     Attributes:
-        top: show only this many sentences of each story. JSON keeps the others and lists these as
-            `top`; curves label these.
+        top: show only this many sentences of each story. JSON keeps all and lists these as `top`;
+            curves label these.
         console: the width and colours of the format `text`.
         share: in place of `top`, the share of the sentences in the format `extract`.
     """

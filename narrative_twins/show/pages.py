@@ -26,7 +26,7 @@ _PIECES = 500
 
 @cache
 def templates(package: str = "narrative_twins.show") -> Environment:
-    """Return the jinja environment of a package's templates, where only `Markup` is not escaped."""
+    """Return the jinja environment of a package's templates. It escapes all text but `Markup`."""
     environment = Environment(
         loader=PackageLoader(package),
         autoescape=True,

@@ -141,7 +141,7 @@ def _starts(marked: str, paragraph: str, language: str | None) -> set[int]:
 
 
 def _sentences(marked: str, paragraph: str, language: str | None) -> Iterator[Span]:
-    """Yield the spans of the sentences of a paragraph. The arguments are as for `_starts`."""
+    """Yield the spans of the sentences of a paragraph; `marked` is the same `in_english_marks`."""
     starts = _starts(marked, paragraph, language)
     begin = line = 0
     for start in (*sorted(starts)[1:], len(marked)):
@@ -363,7 +363,7 @@ def in_english_marks(text: str) -> str:
 
 
 def _plain_end(match: re.Match[str]) -> str:
-    """Return the end of a sentence, a match of `_END`, as `in_english_marks` has it."""
+    """Return the replacement of a match of `_END` in `in_english_marks`, of the same length."""
     mark = "".join(match["mark"].split())
     quote = re.search("[\"'”’]", match["closing"])
     return ((mark if mark == "." else "?") + (quote[0] if quote else "")).ljust(len(match[0]))

@@ -312,8 +312,8 @@ def _check_id(value: Any) -> str | int | None:
 
 
 def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
-    """Return the sentences of a list, and the sizes of its windows, None unless it is a list of
-    lists. Raises a `StoryError` if it is no list, or if a sentence is empty or not text."""
+    """Return the sentences of a list, and the sizes of its windows (None if it is no list of
+    lists). Raises a `StoryError` if it is no list, or if a sentence is empty or not text."""
     if not _is_list(source):
         hint = f"; {_DECODE}" if isinstance(source, bytes) else ""
         kind = type(source).__name__
