@@ -7,17 +7,12 @@
 file. Every 50 steps the AUC of turning points in their windows is measured for each operation:
 those of TRIPOD with `--salience_source TRIPOD_synopses_train.csv`, or else those in the validation
 rows. The paper's settings are in wiki_ettin.yaml, its ablations in the folder configs/ablations.
-With `--streaming true --max_steps 10000` rows are read as they are needed, from files of any size.
 """
-
-from dataclasses import dataclass, field
-from functools import partial
 
 from narrative_twins.data import load_turning_points, load_window_twins
 from narrative_twins.training.script import (
     DEFAULTS,
     SMOKE,
-    ScriptArguments,
     labelled_stories,
     parse_arguments,
     run_training,
@@ -37,26 +32,13 @@ SMOKE = SMOKE | {
     "max_steps": 2,
     "max_eval_rows": 1,
 }
-SHUFFLED = 1000
-"""Rows of a stream in memory, from which the next one is drawn."""
-
-
-@dataclass
-class Recipe(ScriptArguments):
-    streaming: bool = field(
-        default=False, metadata={"help": "Read rows as they are needed; needs max_steps."}
-    )
 
 
 def main() -> None:
     arguments, script = parse_arguments(
-        NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, script=Recipe, description=__doc__
+        NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, description=__doc__
     )
-    train, validation = train_and_validation(
-        partial(load_window_twins, streaming=script.streaming), script
-    )
-    if script.streaming:
-        train = train.shuffle(seed=arguments.seed, buffer_size=SHUFFLED)
+    train, validation = train_and_validation(load_window_twins, script)
     labelled = labelled_stories(load_turning_points, script, validation)
     trainer = NarrativeTwinsTrainer(
         script.load_encoder(),

@@ -40,8 +40,6 @@ STORY, TWIN, DISTRACTOR, DISTRACTOR_TWIN = range(4)
 WindowedText: TypeAlias = tuple[list[str], list[int]]
 """The sentences of a text, and for each the index of the window that pools it; -1 for none."""
 
-PASS = "_pass"
-"""The column of rows of streams with the number of times that the stream was read before."""
 
 CPU_PASS_TOKENS = 2_560
 """Maximum padded tokens per forward pass on a CPU, which is fastest if the token states fit its
@@ -117,7 +115,7 @@ class TwinsCollator:
     def _texts_of(self, row: Mapping[str, Any]) -> tuple[bool, list[tuple[int, WindowedText]]]:
         """Return whether a row's story has several windows, and side and content of its texts."""
         # The seed is a text, since a hash would differ between processes.
-        random = Random(f"{self.seed} {row.get(PASS, self.epoch)} {row['story']}")
+        random = Random(f"{self.seed} {self.epoch} {row['story']}")
         story, twin, negative, negative_twin = (
             _windowed_text(row, column, random)
             for column in ("story", "twin", "negative", "negative_twin")

@@ -96,9 +96,8 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
         data = {"stories": data}
     described = []
     for name, rows in data.items():
-        count = f"{len(rows):,} rows" if hasattr(rows, "__len__") else "a stream of rows"
         licence = getattr(getattr(rows, "info", None), "license", None) or "unknown"
-        described.append(f"{name}, {count}, licence {licence}")
+        described.append(f"{name}, {len(rows):,} rows, licence {licence}")
     return EncoderFacts(
         name=f"Story encoder {Path(args.hub_model_id or args.output_dir).name}",
         base_model=base,

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 import yaml
-from datasets import IterableDataset
 from sentence_transformers.base.evaluation import SequentialEvaluator
 from transformers import HfArgumentParser, TrainerCallback
 
@@ -143,8 +142,8 @@ def train_and_validation(
     load: Callable[[str | None], Any], script: ScriptArguments
 ) -> tuple[Any, Any]:
     """Return the rows for training and the rows for validation, None if there are none, from the
-    sources of a script. `load` is `load_story_twins` or `load_window_twins`; if it streams, the
-    rows are streams. Raises ValueError as `select_split`."""
+    sources of a script. `load` is `load_story_twins` or `load_window_twins`. Raises ValueError as
+    `select_split`."""
     data = load(script.train_source)
     train = select_split(data, "train", script.max_train_rows)
     if script.eval_source is not None:
@@ -156,17 +155,13 @@ def train_and_validation(
 
 def select_split(data: Mapping[str, Any], name: str, rows: int | None = None) -> Any:
     """Return the split `name` of a data set, or its only split whatever its name; with `rows`, only
-    the first rows. A stream remains one. Raises ValueError if there is neither split."""
+    the first rows. Raises ValueError if there is neither split."""
     if name not in data and len(data) != 1:
         raise ValueError(
             f"no split {name!r}, only {', '.join(data)}; use a file, or a folder with this split"
         )
     split = data[name] if name in data else next(iter(data.values()))
-    if rows is None:
-        return split
-    if isinstance(split, IterableDataset):
-        return split.take(rows)
-    return split.select(range(min(rows, len(split))))
+    return split if rows is None else split.select(range(min(rows, len(split))))
 
 
 def labelled_stories(

@@ -32,7 +32,6 @@ from narrative_twins.encoder.tokenizer import StoryTokenizer, check_vocabulary, 
 from narrative_twins.hub.push import full_id, push_encoder
 from narrative_twins.training.losses import SETTINGS, NarrativeTwinsLoss, WindowLoss, has_dropout
 from narrative_twins.training.reporting import CurvesCallback, write_card
-from narrative_twins.training.streams import whole_stream_loader
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +126,7 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     """A `SentenceTransformerTrainer` for story encoders on narrative twins and on votes.
 
     The loss, `NarrativeTwinsLoss` or another `WindowLoss`, has the collator of its batches and the
-    check of its rows. Rows are checked before training starts, rows of a stream as they are read.
+    check of its rows. Rows are checked before training starts.
     Loss and validation curves are written to `curves.json` and `curves.png` in the output folder.
     The model card shows no rows of the data.
 
@@ -149,6 +148,7 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
 
     Raises:
         RowError: a row is invalid; names the data set and the row.
+        TypeError: a data set is a stream; rows are memory-mapped, so they need not be streamed.
         ValueError: the arguments are of another class, or set prompts for narrative twins; the
             weights are not in float32; a dropout twin is needed and the model has no dropout.
 
@@ -269,9 +269,9 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     def get_batch_sampler(self, dataset: Any, batch_size: int, *args: Any, **options: Any) -> Any:
         """Return the usual sampler, with `window_batch_size` rows per batch if this is set and
         stories have several windows."""
-        return super().get_batch_sampler(
-            dataset, self._rows_per_batch(dataset, batch_size), *args, **options
-        )
+        if self.args.window_batch_size is not None and is_nested(dataset[0].get("story")):
+            batch_size = self.args.window_batch_size
+        return super().get_batch_sampler(dataset, batch_size, *args, **options)
 
     def get_multi_dataset_batch_sampler(self, *args: Any, **options: Any) -> Any:
         """Return the usual sampler, with its batch size unset: several processes would otherwise
@@ -281,28 +281,14 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return sampler
 
     def _build_dataloader(self, dataset: Any, batch_size: int, dataset_kind: str) -> Any:
-        """Return a data loader; `get_train_dataloader` and `get_eval_dataloader` call this. Each
-        process reads the whole of a stream and takes its share of each batch. Only training drops
-        the last batch, if `dataloader_drop_last` is set."""
-        dropped, build = self.args.dataloader_drop_last, super()._build_dataloader
+        """Return a data loader; `get_train_dataloader` and `get_eval_dataloader` call this. Only
+        training drops the last batch, if `dataloader_drop_last` is set."""
+        dropped = self.args.dataloader_drop_last
         self.args.dataloader_drop_last = dropped and dataset_kind == "train"
         try:
-            if not isinstance(dataset, IterableDataset):
-                return build(dataset, batch_size, dataset_kind)
-            # Otherwise the first process would make all batches, and cut them for the others
-            # without regard to rows.
-            self.accelerator.dataloader_config.dispatch_batches = False
-            loader = build(dataset, self._rows_per_batch(dataset, batch_size), dataset_kind)
-            return whole_stream_loader(loader, repeats=dataset_kind == "train")
+            return super()._build_dataloader(dataset, batch_size, dataset_kind)
         finally:
             self.args.dataloader_drop_last = dropped
-
-    def _rows_per_batch(self, data: Any, batch_size: int) -> int:
-        """Return `window_batch_size` if it is set and stories have windows, else `batch_size`."""
-        if self.args.window_batch_size is None:
-            return batch_size
-        story = next(iter(data)).get("story")
-        return self.args.window_batch_size if is_nested(story) else batch_size
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """Do nothing, since the callback of sentence-transformers would copy rows of the training
@@ -419,9 +405,9 @@ def window_loss(loss: torch.nn.Module) -> WindowLoss | None:
 
 
 def checked_rows(data: Any, name: str, loss: Any) -> Any:
-    """Check the rows of a data set, or of a dict of several, by their loss, and return them; rows
-    of a stream are checked as they are read. Raises RowError, with the `name` of the data set, if a
-    row is invalid or there are no rows."""
+    """Check the rows of a data set, or of a dict of several, by their loss, and return them. Raises
+    RowError, with the `name` of the data set, if a row is invalid or there are no rows, and
+    TypeError for a stream."""
     if isinstance(data, dict):
         losses = loss if isinstance(loss, dict) else dict.fromkeys(data, loss)
         return {
@@ -431,13 +417,10 @@ def checked_rows(data: Any, name: str, loss: Any) -> Any:
     if data is None or part is None:
         return data
     if isinstance(data, IterableDataset):
-
-        def check(row: dict[str, Any], number: int) -> dict[str, Any]:
-            """Return a row of a stream, checked."""
-            part.check_row(row, f"{name}, row {number}")
-            return row
-
-        return data.map(check, with_indices=True, features=data.features)
+        raise TypeError(
+            f"{name} is a stream; load its rows without streaming=True, or with"
+            " Dataset.from_generator: they are on disk, and need not fit the memory"
+        )
     if not len(data):
         raise RowError(name, "there are no rows; at least one is needed")
     for number, row in enumerate(data):

@@ -76,14 +76,12 @@ def test_errors_name_the_setting(config, capsys, text, argv, message):
         ({}, ["01234", "4"]),
         ({"eval_source": "file", "max_train_rows": 1}, ["0", "3"]),
         ({"train_source": "file"}, ["3", None]),
-        ({"train_source": "stream", "max_train_rows": 2}, ["01", None]),
     ],
 )
 def test_rows_for_training_and_validation(settings, expected):
     sources = {
         None: DatasetDict(train=ROWS, validation=ROWS.select([4])),
         "file": DatasetDict(train=ROWS.select([3])),
-        "stream": {"train": ROWS.to_iterable_dataset()},
     }
     sets = train_and_validation(sources.__getitem__, ScriptArguments(**settings))
     assert [rows and "".join(row["story"][0][6] for row in rows) for rows in sets] == expected

@@ -224,15 +224,11 @@ def test_cards_have_the_facts_of_the_run_and_no_rows(finished, tmp_path):
     assert {result.dataset_name for result in card.data.eval_results} == {"others"}
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [(None, ("none", "none")), (ROWS.to_iterable_dataset(), ("stories, a stream of rows", "one "))],
-)
-def test_facts_without_rows_that_can_be_counted(data, expected, tmp_path):
-    trainer = trainer_of(tmp_path, data, max_steps=1)
+def test_facts_without_rows(tmp_path):
+    trainer = trainer_of(tmp_path, None, max_steps=1)
     trainer.transformer.config._name_or_path = str(DEFAULT_ENCODER)
     facts = training_facts(trainer, "")
-    assert facts.training_data.startswith(expected[0]) and facts.windows.startswith(expected[1])
+    assert (facts.training_data, facts.windows) == ("none", "none")
     assert facts.base_model == "the default encoder of narrative_twins"
 
 
