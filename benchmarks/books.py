@@ -1,6 +1,6 @@
 r"""Score a long book, made of packaged synopses as chapters, at all levels in one call:
 
-    python benchmarks/books.py [--sentences 5000 20000] [--approximate one-pass] \
+    python benchmarks/books.py [--sentences 5000 20000] [--exact] \
         [--level chapter,scene,sentence]
 
 Prints, for each length, the seconds per 1,000 sentences, and how far the peak of resident memory
@@ -50,11 +50,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--model", help="folder or Hub id (default: the default encoder)")
     parser.add_argument("--sentences", type=int, nargs="+", default=[5_000, 20_000])
-    parser.add_argument("--approximate", choices=["one-pass", "none"], default="one-pass")
+    parser.add_argument("--exact", action="store_true")
     parser.add_argument("--level", default="chapter,scene,sentence")
     options = parser.parse_args()
     encoder = StoryEncoder.from_pretrained(options.model)
-    approximate = "one-pass" if options.approximate == "one-pass" else None
+    approximate = None if options.exact else "one-pass"
     levels = options.level.split(",")
     score_book(long_book(200), encoder, levels=levels, approximate=approximate)
     print(f"{torch.get_num_threads()} threads, {options.level}, {approximate or 'exact'}")

@@ -134,8 +134,6 @@ REFUSED_AT_ONCE = [
     (TEXTS, {"splitter": "pysbd"}, "splitter='pysbd': choose 'sentences', 'lines', 'paragraphs'"),
     (TEXTS, {"shifts": 1}, "unexpected keyword argument 'shifts'"),
     (TEXTS, {"encoder": 5}, "an encoder is a StoryEncoder, a folder or a Hub id"),
-    (TEXTS, {"max_shifts": 0}, "choose a whole number of at least 1"),
-    (TEXTS, {"max_shifts": 2} | ONE_PASS, "max_shifts=2 has no effect with approximate='one-pass'"),
     (TEXTS, {"operations": FixedScores([0.0])} | ONE_PASS, "no one-pass form; .*, or score exac"),
     (TEXTS, {"encoder": small(pooling="first")} | ONE_PASS, "needs mean pooling; score exactly"),
     (TEXTS[0], {}, "put it in a list"),

@@ -57,9 +57,9 @@ def score_book(
         book: a book, its `book_table`, or a file for `read_book`.
         encoder: a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
         levels: one or several of `"chapter"`, `"scene"` and `"sentence"`.
-        options: fields of `ScoringOptions`: operations, approximate, max_shifts, similarity,
-            splitter and progress (in sentences). `approximate` and `max_shifts` are for sentences,
-            which are scored in one pass by default (`FAST`); `approximate=None` is exact.
+        options: fields of `ScoringOptions`: operations, approximate, similarity, splitter and
+            progress (in sentences). `approximate` is for sentences, which are scored in one pass by
+            default (`FAST`); `approximate=None` is exact.
 
     Raises:
         ValueError: before anything is scored: an argument is invalid, or a level has no operation.
@@ -115,7 +115,7 @@ class BookScorer:
         """Return the result for a book, to which no scores have been added."""
         with_sentences = "sentence" in self.operations
         options = ScoringOptions(**self.options)
-        note = options.approximation if with_sentences else None
+        note = options.approximate if with_sentences else None
         about = self.encoder.context_tokens, note, self.encoder.dtype_name, options.similarity
         table = table if with_sentences else table.without_sentences()
         units = table.chapters, table.scenes, table.sentences, table.left_out

@@ -47,9 +47,7 @@ def book(
     file: str,
     scoring: Annotated[
         dict[str, Any],
-        scoring_options(
-            "operations", "approximate", "max_shifts", "similarity", "splitter", **FAST
-        ),
+        scoring_options("operations", "approximate", "similarity", "splitter", **FAST),
     ],
     encoder: EncoderOptions,
     output: ResultOutput,
@@ -163,7 +161,7 @@ def extract(
     if file.lower().endswith(_SAVED):
         result = read_book_salience(file)
     else:
-        scoring |= {"operations": [operation or PRIMARY_OPERATION], "max_shifts": None}
+        scoring["operations"] = [operation or PRIMARY_OPERATION]
         table, scorer = _load(file, ["sentence"], scoring, encoder, quiet)
         result = scorer.score(table)
     selected = result.extract(sentences, operation, share=share, words=words)

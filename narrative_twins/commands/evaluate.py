@@ -50,9 +50,7 @@ _LOADING = Group(EncoderOptions, read(EncoderOptions, without=("model", "revisio
 @command(extra="train")
 def evaluate(
     stories: Sequence[str],
-    scoring: Annotated[
-        dict[str, Any], scoring_options("operations", "approximate", "max_shifts", "similarity")
-    ],
+    scoring: Annotated[dict[str, Any], scoring_options("operations", "approximate", "similarity")],
     encoder: Annotated[EncoderOptions, _LOADING],
     *,
     model: Annotated[Sequence[tuple[str, list[str | None]]], _named_encoder] = (),

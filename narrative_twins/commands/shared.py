@@ -185,20 +185,20 @@ def scoring_options(*names: str, **defaults: Any) -> Group:
             kind = Names(lambda: OPERATIONS)
         elif name == "splitter":
             kind = Parsed(_splitter)
-        elif info.choices:
-            kind = click.Choice([*info.choices, *["none"] * bool(info.flags)])
-        default = defaults.get(name, info.default)
+        elif info.choices and not info.flags:
+            kind = click.Choice(info.choices)
+        settings: dict[str, Any] = {"type": kind, "heading": "Scoring"}
+        settings["default"] = default = defaults.get(name, info.default)
+        if info.flags:
+            for flag, (value, text) in info.flags.items():
+                text += " (default)" if value == str(default or "none") else ""
+                options.append(Option([f"--{flag}", name], flag_value=value, help=text, **settings))
+            continue
         flag = "split" if name == "splitter" else name.replace("_", "-")
         words = {"operations": "A,B", "splitter": "NAME"}
-        metavar = None if info.choices else words.get(name, "N")
-        shows: Any = {"default": default, "show_default": default and "default" not in info.help}
-        settings: dict[str, Any] = {"type": kind, "heading": "Scoring"}
-        about = {"help": info.help, "metavar": metavar, **shows, **settings}
-        options.append(Option([f"--{flag}", name], **about))
-        for flag, value in info.flags.items():
-            text = f"Short for --{name} {value or 'none'}."
-            short = Option([f"--{flag}", name], flag_value=value or "none", help=text, **settings)
-            options.append(short)
+        settings["metavar"] = None if info.choices else words.get(name, "N")
+        settings["show_default"] = bool(default) and "default" not in info.help
+        options.append(Option([f"--{flag}", name], help=info.help, **settings))
 
     def checked(imported: Any, **values: Any) -> dict[str, Any]:
         values = {name: None if value == "none" else value for name, value in values.items()}
@@ -233,8 +233,8 @@ def watch(quiet: bool, factor: float = 1.0) -> Any:
 
     def advise(exact: float, one_pass: float) -> None:
         tell(
-            f"exact scores take about {format_duration(exact * factor)}; --fast (--approximate"
-            f" one-pass) takes about {format_duration(one_pass * factor)}"
+            f"exact scores take about {format_duration(exact * factor)}; --fast takes about"
+            f" {format_duration(one_pass * factor)}"
         )
 
     return not quiet and Watch(shows_progress(quiet), advise)

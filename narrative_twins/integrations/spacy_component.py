@@ -50,7 +50,6 @@ def make_component(
     operations: Optional[list[str]] = None,
     windows: Union[int, list[int], str] = "auto",
     approximate: Optional[str] = None,
-    max_shifts: Optional[int] = None,
     similarity: str = "cosine",
     on_truncation: str = "warn",
     device: Optional[str] = None,
@@ -74,7 +73,7 @@ class SalienceComponent(Pipe):
     Args:
         model, device, dtype, context_tokens: the encoder, see `StoryEncoder.from_pretrained`. It is
             loaded for the first document; OSError if it can't be.
-        operations, windows, approximate, max_shifts, similarity, on_truncation: see
+        operations, windows, approximate, similarity, on_truncation: see
             `ScoringOptions`; ValueError if one is invalid.
         attribute: the name of the extension attributes.
     """

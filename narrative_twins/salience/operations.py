@@ -205,17 +205,16 @@ def resolve_operations(
     operations: str | Operation | Iterable[str | Operation] | None = None,
     *,
     one_pass: bool = False,
-    max_shifts: int | None = None,
     similarity: str = "cosine",
 ) -> list[Operation]:
     """Return the operations for names or instances; for None all registered operations, or with
-    `one_pass` all that implement it. `max_shifts` is set for `Shifting`; `similarity` is a name in
-    `SIMILARITIES`, and set for all that do not define their own.
+    `one_pass` all that implement it. `similarity` is a name in `SIMILARITIES`, and set for all that
+    do not define their own.
 
     Raises:
         TypeError: an operation is neither a name nor an instance.
         ValueError: as for `Registry.resolve`; also if an operation does not implement `one_pass` as
-            required, or `max_shifts` is set with `one_pass`.
+            required.
     """
     if operations is None and one_pass:
         operations = [operation for operation in OPERATIONS.values() if operation.has_one_pass]
@@ -226,16 +225,6 @@ def resolve_operations(
             raise ValueError(
                 f"{operation.name} has no one-pass form; choose from {supported}, or {EXACTLY}"
             )
-    if max_shifts is not None:
-        if one_pass:
-            raise ValueError(
-                f"max_shifts={max_shifts} has no effect with approximate='one-pass'; leave it out,"
-                f" or {EXACTLY}"
-            )
-        resolved = [
-            Shifting(max_shifts) if type(operation) is Shifting else operation
-            for operation in resolved
-        ]
     return [with_similarity(operation, SIMILARITIES[similarity]) for operation in resolved]
 
 
@@ -289,8 +278,8 @@ class Shifting(Operation):
     its window; 0.0 if there are none.
 
     Args:
-        max_shifts: an approximation: use at most this many other positions, the nearest, earlier
-            ones first. None uses all.
+        max_shifts: use at most this many other positions, the nearest, earlier ones first, so that
+            training needs fewer texts. None uses all.
     """
 
     name = "shifting"

@@ -27,7 +27,7 @@ class OptionInfo:
         is_count: whether it is a whole number of at least 1.
         function: which function it can be, in words; empty if it can be none.
         parse: makes its value of text that a user typed; None if the value is the text.
-        flags: the value that each flag of commands sets; users type None as `none`.
+        flags: the flags of commands that set it, each with its value (`none` for None) and help.
         affects_scores: whether scores depend on it.
     """
 
@@ -37,7 +37,7 @@ class OptionInfo:
     is_count: bool = False
     function: str = ""
     parse: Callable[[str], Any] | None = None
-    flags: Mapping[str, Any] = field(default_factory=dict)
+    flags: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     affects_scores: bool = True
 
     def check(self, name: str, value: Any) -> None:
@@ -73,7 +73,6 @@ class ScoringOptions:
         approximate: `"one-pass"` computes the operations from the token states of one forward pass
             per story, at a fraction of the cost. None is exact. The default is None for stories,
             and `"one-pass"` for books and corpora (`FAST`).
-        max_shifts: another approximation: exact shifting, but only to this many nearest positions.
         similarity: the similarity of texts by their vectors: `"cosine"`, `"dot"` or the negative
             distance `"euclidean"`. The one that a checkpoint was trained for is not looked up.
         splitter: how raw text is split into sentences, see `Story.parse`.
@@ -90,8 +89,6 @@ class ScoringOptions:
         progress: whether to show a progress bar; or a function that is called after each planned
             window and each forward pass with the number of stories done (in a book, sentences), a
             float. An exception that it raises stops the scoring.
-        approximation: the approximation as results name it; None if scores are exact. Not an
-            option: it follows from `approximate` and `max_shifts`.
 
     Raises:
         ValueError: a value is invalid, an operation is unknown, or options contradict each other.
@@ -101,13 +98,12 @@ class ScoringOptions:
     operations: Any = _option(None, "operations to score by, also of --import (default: all)")
     approximate: Approximation | None = _option(
         None,
-        "one-pass: approximate scores from one pass over a story (docs/speed.md); none: exact"
-        " scores",
+        "approximate scores",
         choices=get_args(Approximation),
-        flags={"fast": "one-pass", "exact": None},
-    )
-    max_shifts: int | None = _option(
-        None, "shifting to the N nearest other positions only", is_count=True
+        flags={
+            "fast": ("one-pass", "approximate scores from one pass over a story (docs/speed.md)"),
+            "exact": ("none", "exact scores, as in the paper"),
+        },
     )
     similarity: str = _option(
         "cosine", "how the vectors of texts are compared", choices=tuple(SIMILARITIES)
@@ -146,8 +142,6 @@ class ScoringOptions:
         affects_scores=False,
     )
 
-    approximation: str | None = field(init=False, repr=False)
-
     def __post_init__(self) -> None:
         """Check all options, and make `operations` a list of instances."""
         for name, info in SCORING_OPTIONS.items():
@@ -155,14 +149,9 @@ class ScoringOptions:
         if self.splitter is not None:
             check_splitter(self.splitter)
         operations = resolve_operations(
-            self.operations,
-            one_pass=self.approximate is not None,
-            max_shifts=self.max_shifts,
-            similarity=self.similarity,
+            self.operations, one_pass=self.approximate is not None, similarity=self.similarity
         )
         object.__setattr__(self, "operations", operations)
-        shifts = None if self.max_shifts is None else f"max_shifts={self.max_shifts}"
-        object.__setattr__(self, "approximation", self.approximate or shifts)
 
     def settings(self) -> dict[str, Any]:
         """Return the options that scores depend on, as JSON data by name, to compare runs by."""

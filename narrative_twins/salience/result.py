@@ -194,7 +194,7 @@ class StorySalience(Scored, Mapping[str, Any]):
             of an operation are comparable within a window.
         context_tokens: how many tokens the encoder reads at once; None for a baseline.
         cut_tokens: the most tokens of the story without which a window was read.
-        approximate: the approximation, such as `"one-pass"` or `"max_shifts=2"`; None if exact.
+        approximate: the approximation, `"one-pass"`; None if exact.
         index: index of the story in the input, counted from 0.
         dtype: the precision of the encoder, such as `"float32"`; None for a baseline or if unknown.
         similarity: the option of scoring, such as `"cosine"`; None for a baseline or if unknown.
@@ -213,7 +213,7 @@ class StorySalience(Scored, Mapping[str, Any]):
     def unscored(cls, story: Story, options: ScoringOptions) -> StorySalience:
         """Return a result in which all scores are 0, for the engine to fill in."""
         scores = {operation.name: [0.0] * len(story.sentences) for operation in options.operations}
-        return cls(story, scores, approximate=options.approximation, similarity=options.similarity)
+        return cls(story, scores, approximate=options.approximate, similarity=options.similarity)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], index: int = 0) -> StorySalience:

@@ -15,7 +15,7 @@ from torch.nn.functional import kl_div
 
 from narrative_twins.data.rows import RowError
 from narrative_twins.encoder.tokenizer import Chunk, Ids, StoryTokenizer, Window
-from narrative_twins.salience.operations import Operation, resolve_operations
+from narrative_twins.salience.operations import Operation, Shifting, resolve_operations
 from narrative_twins.salience.options import SCORING_OPTIONS, Approximation
 from narrative_twins.salience.plans import Plan, planner
 from narrative_twins.stories.story import Story
@@ -209,7 +209,7 @@ class SalienceLoss(WindowLoss):
         temperature: one for all operations, or a dict of names with temperatures; default
             `TEMPERATURES`, in one pass `ONE_PASS_TEMPERATURES`.
         approximate: `"one-pass"`, or None for exact scores.
-        max_shifts: see `ScoringOptions`; without it, shifting needs most of the texts.
+        max_shifts: see `Shifting`; without it, shifting needs most of the texts.
         across_windows: as above.
         mini_batch_size: see `WindowLoss`.
 
@@ -246,9 +246,11 @@ class SalienceLoss(WindowLoss):
         self.across_windows = across_windows
         self.max_shifts = max_shifts
         weights = operations if isinstance(operations, Mapping) else {}
-        self.operations = resolve_operations(
-            list(weights) or operations, one_pass=approximate is not None, max_shifts=max_shifts
-        )
+        resolved = resolve_operations(list(weights) or operations, one_pass=approximate is not None)
+        if max_shifts is not None and approximate is not None:
+            raise ValueError(f"max_shifts={max_shifts} has no effect in one pass; leave it out")
+        nearest = Shifting(max_shifts)
+        self.operations = [nearest if type(each) is Shifting else each for each in resolved]
         names = [operation.name for operation in self.operations]
         self.weights = {name: float(weights.get(name, 1.0)) for name in names}
         total = sum(self.weights.values())

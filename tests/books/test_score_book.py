@@ -46,9 +46,7 @@ def test_chapters_and_scenes_equal_the_oracle(kind, positions, similarity):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"approximate": "one-pass", "similarity": "dot"}, EXACT, EXACT | {"max_shifts": 1}],
-    ids=str,
+    "options", [{"approximate": "one-pass", "similarity": "dot"}, EXACT], ids=str
 )
 def test_sentences_equal_those_of_score_stories_in_the_windows_of_scenes(options, encoder):
     sea, mill = "Nadia ran. It rained on the mill.", "She swam alone."
@@ -107,7 +105,6 @@ REFUSED = [
     ({"levels": "page"}, "page: choose levels from chapter, scene, sentence"),
     ({"encoder": small(pooling="first")}, "need mean pooling; choose levels='sentence', and"),
     ({"encoder": small(pooling="first"), "levels": "sentence"}, "='one-pass' needs mean pooling"),
-    ({"max_shifts": 1}, "max_shifts=1 has no effect"),
     (EXACT | {"operations": FixedScores([0.0])}, "fixed has no one-pass form, by which chapters"),
 ]
 
