@@ -141,7 +141,7 @@ def _starts(marked: str, paragraph: str, language: str | None) -> set[int]:
 
 
 def _sentences(marked: str, paragraph: str, language: str | None) -> Iterator[Span]:
-    """Yield the spans of the sentences of a paragraph; `marked` is the same `in_english_marks`."""
+    """Yield the spans of the sentences of a paragraph; `marked` is `in_english_marks` of it."""
     starts = _starts(marked, paragraph, language)
     begin = line = 0
     for start in (*sorted(starts)[1:], len(marked)):
