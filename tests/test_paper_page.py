@@ -3,7 +3,6 @@ one is trained, and a fake language model in place of a server."""
 
 import csv
 import json
-import os
 import re
 import shlex
 import shutil
@@ -12,7 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from test_paper import FIVE, save_model, save_run
+from test_paper import FIVE, save_run
 
 from narrative_twins.commands.cli import command_line
 from narrative_twins.evaluation import labelled, metrics, scorers
@@ -141,43 +140,6 @@ def test_flags_of_training_scripts_are_read(work, command):
     training, _ = stop.value.args
     for config in re.findall(r"(\w+)\.yaml", command):
         assert training.output_dir == f"runs/{config}-seed{training.seed}"
-
-
-@pytest.mark.parametrize(
-    ("command", "metric"),
-    [
-        ("train_roc.py --config examples/configs/roc_bert_large.yaml", "spearman"),
-        ("train_mlm.py --config examples/configs/roc_mlm.yaml", "spearman"),
-        ("train_wiki.py --config examples/configs/wiki_ettin.yaml", "auc"),
-        ("train_mlm.py --config examples/configs/wiki_mlm.yaml", "auc"),
-    ],
-)
-@pytest.mark.slow
-def test_runs_of_the_paper_validate_from_step_0_and_are_found(work, monkeypatch, command, metric):
-    """On rows without a split for validation, as they are published."""
-    monkeypatch.syspath_prepend(ROOT / "examples" / "paper")
-    from plan import read_plan
-    from workspace import Workspace
-
-    save_model(work / "encoder")
-    row = {"story": FIVE, "twin": FIVE[::-1], "negative": FIVE}
-    if metric == "auc":
-        row = {key: [[text] for text in texts] for key, texts in row.items()}
-    (work / "rows.jsonl").write_text((json.dumps(row) + "\n") * 4)
-    script_name, *flags = shlex.split(command)
-    flags += ["--encoder", "encoder", "--train_source", "rows.jsonl", "--num_train_epochs", "1"]
-    flags += ["--per_device_train_batch_size", "2", "--use_cpu", "--bf16", "false"]
-    flags += ["--report_to", "none", "--operations", "summarization"]
-    for seed in (43, 127):
-        examples.run(script_name, *flags, "--seed", seed)
-    plan = read_plan(ROOT / "examples" / "paper" / "plan.yaml")
-    (name,) = re.findall(r"(\w+)\.yaml", command)
-    folders = Workspace(plan, Path("runs"), Path("tables"), {}, {}).folders(name)
-    assert [*folders] == [43, 127] and len(os.listdir("runs")) == 2
-    for folder in folders.values():
-        curves = json.loads((folder / "curves.json").read_text())
-        assert [step for step, _ in curves[f"eval_salience_summarization_{metric}"]] == [0, 2]
-        assert dict(curves["epoch"]) == {0: 0.0, 2: 1.0}
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="without make")

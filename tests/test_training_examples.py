@@ -30,7 +30,6 @@ CONFIGS = sorted(
 
 
 def losses(folder: Path) -> list[list[float]]:
-    """Steps and losses of a run, from its curves."""
     return json.loads((folder / "curves.json").read_text())["loss"]
 
 
@@ -64,6 +63,8 @@ def test_smoke(name, metrics, flags, shared, tmp_path):
     pooling = "first" if "first" in flags else "mean"
     assert StoryEncoder.from_pretrained(tmp_path / "final", device="cpu").pooling == pooling
     assert len(SentenceTransformer(str(tmp_path / "final"), device="cpu")) == 2
+    card = (tmp_path / "final" / "README.md").read_text(encoding="utf-8")
+    assert ("masked language modeling" in card) is (name == "mlm")
 
 
 @pytest.mark.slow
@@ -152,7 +153,6 @@ def test_configs_have_the_settings_of_the_paper(config):
 
 @pytest.fixture
 def works(tmp_path, monkeypatch):
-    """A folder with works, and judgments of them."""
     part = {"id": "a", "column": "sentences", "start": 2, "marks": [0, 9, 3]}
     whole = {"id": "a", "marks": [0, 2, 1] + [0] * (len(SENTENCES) - 3)}
     rows = {
