@@ -110,15 +110,10 @@ LOADER = torch.utils.data.DataLoader(TEXTS, batch_size=2)
 BATCHES = "a DataLoader has batches .* loader.dataset"
 ONE_PASS = {"approximate": "one-pass"}
 REFUSED = [
-    ("", {}, "story 1: the story is empty"),
-    ([TEXTS[0], "", TEXTS[1]], {}, "story 2: the story is empty"),
-    (b"Nadia ran.", {}, "not bytes; decode them"),
     (LOADER, {}, BATCHES),
     (Dataset.from_dict(COLUMNS).with_format("pandas"), {}, TABLE),
     (Dataset.from_dict(COLUMNS).with_format("arrow"), {}, TABLE),
-    (pandas.DataFrame(COLUMNS), {}, COLUMN),
     (pyarrow.table(COLUMNS), {}, COLUMN),
-    ("A b.", {"window": 5}, "unknown option 'window'"),
     # Options of other pipelines have a hint at what serves.
     ("A b.", {"truncation": 1}, HINT.format("truncation", "on_truncation=")),
     ("A b.", {"max_length": 1}, HINT.format("max_length", "context_tokens=N")),
@@ -135,9 +130,7 @@ REFUSED_AT_ONCE = [
     (TEXTS, {"shifts": 1}, "unexpected keyword argument 'shifts'"),
     (TEXTS, {"encoder": 5}, "an encoder is a StoryEncoder, a folder or a Hub id"),
     (TEXTS, {"operations": FixedScores([0.0])} | ONE_PASS, "no one-pass form; .*, or score exac"),
-    (TEXTS, {"encoder": small(pooling="first")} | ONE_PASS, "needs mean pooling; score exactly"),
     (TEXTS[0], {}, "put it in a list"),
-    (LOADER, {}, BATCHES),
     (pandas.DataFrame(COLUMNS), {}, "not a list of stories; pass a column"),
     (None, {}, "expected a story or several stories, not NoneType"),
 ]

@@ -14,7 +14,7 @@ import pytest
 import narrative_twins
 
 import distributions
-from distributions import SOURCES, checked_repository, with_addresses, with_public_links
+from distributions import SOURCES, checked_repository, with_public_links
 from support.processes import run_command, run_python
 
 ROOT = Path(__file__).parent.parent
@@ -55,7 +55,6 @@ print(narrative_twins.__file__, len(result["scores"]["deletion"]))
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> tuple[Path, Path]:
-    """The wheel and the source distribution."""
     before = sorted(os.listdir(ROOT))
     paths = distributions.build(ROOT, tmp_path_factory.mktemp("dist"), REPOSITORY)
     assert sorted(os.listdir(ROOT)) == before
@@ -149,12 +148,3 @@ def test_addresses_of_repositories(capsys):
     environment = {name: value for name, value in os.environ.items() if name != "REPOSITORY"}
     done = run_command("make", "dist", cwd=ROOT, env=environment)
     assert done.returncode == 2 and f"make dist REPOSITORY={REPOSITORY}" in done.stderr
-
-
-def test_the_version_and_addresses_are_added_once():
-    assert distributions.version_of(ROOT) == VERSION
-    settings = (ROOT / "setup.cfg").read_text(encoding="utf-8")
-    added = with_addresses(settings, REPOSITORY, "v1")
-    assert f"[metadata]\nproject_urls =\n    Source = {REPOSITORY}\n" in added
-    with pytest.raises(ValueError, match="without project_urls"):
-        with_addresses(added, REPOSITORY, "v1")

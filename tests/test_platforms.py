@@ -23,8 +23,7 @@ from transformers import pipeline
 from narrative_twins import Story, evaluate, score_stories
 from narrative_twins.books import book_table
 from narrative_twins.books.reading import read_story_files
-from narrative_twins.data import load_story_salience, load_story_twins
-from narrative_twins.evaluation.labelled import load_labelled
+from narrative_twins.data import load_story_salience
 from narrative_twins.prompting.templates import read_templates
 from narrative_twins.show.formats import FORMATS
 from narrative_twins.training.losses import NarrativeTwinsLoss
@@ -85,7 +84,6 @@ def check_stand_in() -> None:
 
 
 def command(folder: Path, *arguments: object, encoding: str = "cp1252") -> Done:
-    """A command that succeeds, with a console of cp1252."""
     done = run(*arguments, cwd=folder, encoding=encoding)
     assert done.code == 0, (arguments, done)
     return done
@@ -190,21 +188,11 @@ def table_of(path):
 TEXTS = {
     "story.txt": (stories_of, TALE),
     "story.md": (stories_of, TALE),
-    "story.html": (stories_of, f"<p>\n{TALE}</p>\n"),
     "rows.jsonl": (stories_of, '{"text": "It rained. She ran."}\n\n{"text": "It snowed."}\n'),
-    "rows.json": (stories_of, '[\n{"text": "It rained."},\n{"text": "It snowed."}\n]\n'),
     "rows.csv": (stories_of, 'id,text\n1,"It\nrained. She ran."\n2,It snowed.\n'),
     "book.txt": (table_of, BOOK.replace("# ", "Chapter ")),
     "book.md": (table_of, BOOK),
     "book.html": (table_of, "<h1>Rain</h1>\n<p>It rained.\nShe ran.</p>\n<pre>He\nleft.</pre>\n"),
-    "labels.jsonl": (
-        lambda path: load_labelled(path).stories,
-        '{"story": ["It rained.", "She ran."], "labels": [0, 1]}\n' * 2,
-    ),
-    "twins.jsonl": (
-        lambda path: list(load_story_twins(str(path), split="train")),
-        '{"story": ["It rained."], "twin": ["Rain fell."]}\n',
-    ),
     "choose.txt": (
         lambda path: read_templates([path.stem], path.parent),
         (TESTS.parent / "narrative_twins/prompting/prompts/choose.txt").read_text("utf-8"),
