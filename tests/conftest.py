@@ -72,7 +72,6 @@ def same_environment(monkeypatch) -> None:
 
 @pytest.fixture
 def encoder() -> StoryEncoder:
-    """A small random BERT."""
     return small()
 
 
@@ -84,7 +83,6 @@ def default() -> StoryEncoder:
 
 @pytest.fixture(scope="session")
 def bert_folder(tmp_path_factory) -> str:
-    """A plain BERT checkpoint on disk."""
     folder = tmp_path_factory.mktemp("bert")
     model, tokenizer = encoder_of("bert")
     model.save_pretrained(folder)

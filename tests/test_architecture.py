@@ -77,7 +77,6 @@ def tree_of(module: str) -> ast.Module:
 
 @cache
 def imports_of(module: str) -> frozenset[str]:
-    """The full names of everything that a module imports, anywhere in it."""
     found = set()
     for node in ast.walk(tree_of(module)):
         if isinstance(node, ast.Import):
@@ -165,7 +164,6 @@ MAX_LINES, MAX_MODULES, MAX_RAISES = 20_730, 103, 379
 MAX_PHRASES = 25
 """How often "those of" and "that of" may stand in for a noun."""
 VAGUE = {"found", "known", "chosen", "given", "own"}
-"""Names of variables that do not say what they hold."""
 
 
 def nodes(kind: type[ast.AST]) -> list[ast.AST]:

@@ -35,7 +35,6 @@ RUNS = [
      " --parts parity batches memory timing training corpus limit",
      "parity: auto, padded|exact, float32|corpus of 20 stories, one pass"),
 ]  # fmt: skip
-"""Commands, and what they print."""
 
 
 @pytest.mark.parametrize(("command", "words"), RUNS, ids=lambda value: value.split()[0])

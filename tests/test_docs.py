@@ -80,7 +80,6 @@ def assert_shown(printed: str, shown: str) -> None:
 
 
 def output_shown_after(guide: str, block: str) -> str | None:
-    """The text block that follows another block at once."""
     text = GUIDES[guide]
     found = re.match(r"```\n+```text\n(.*?)```", text[text.index(block) + len(block) :], re.S)
     return found[1] if found else None
@@ -125,7 +124,6 @@ def test_examples_in_docstrings_run(module, code, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory, bert_folder) -> Path:
-    """The files that commands in the guides read."""
     folder = tmp_path_factory.mktemp("guides")
     (folder / "examples").symlink_to(ROOT / "examples")
     (folder / "book.txt").write_text(
@@ -159,7 +157,6 @@ def files(tmp_path_factory, bert_folder) -> Path:
 
 @pytest.fixture
 def folder(files, tmp_path, monkeypatch) -> Path:
-    """A working directory with a copy of the files."""
     copy = shutil.copytree(files, tmp_path / "guides", symlinks=True)
     monkeypatch.chdir(copy)
     return copy

@@ -19,8 +19,6 @@ STORY = ["Nadia found a map.", "It led to a mill.", "The mill was gone.", "She w
 
 
 class Brevity(Operation):
-    """Short sentences are salient."""
-
     name = "brevity"
     meaning = "how short the sentence is"
 
@@ -32,8 +30,6 @@ class Brevity(Operation):
 
 
 class Vowels(Baseline):
-    """Sentences with many vowels are salient."""
-
     name = "vowels"
     meaning = "how many vowels the sentence has"
 
@@ -48,7 +44,6 @@ def labels(tmp_path) -> str:
 
 @pytest.fixture(autouse=True)
 def registries():
-    """What a test registers is gone after it."""
     with patch.dict(OPERATIONS), patch.dict(BASELINES), patch.dict(METRICS):
         yield
 
@@ -105,17 +100,8 @@ def test_a_module_is_imported_by_commands(module, bert_folder, tmp_path):
     assert row["scores"]["opening"][0] == pytest.approx(1) and len(row["sentences"]) == 3
     out = run(*score, "--similarity", "euclidean", "--format", "json").out
     assert json.loads(out)[0]["scores"]["opening"][0] == 0, "the similarity is the option's"
-    options = ["--model", bert_folder, "--operations", "opening", "--import", "my_opening"]
-    corpus = [
-        "corpus",
-        "in.jsonl",
-        "-o",
-        "out",
-        "--exact",
-        "--split",
-        "my_opening:halves",
-        *options,
-    ]
+    corpus = ["corpus", "in.jsonl", "-o", "out", "--model", bert_folder, "--exact"]
+    corpus += ["--operations", "opening", "--import", "my_opening", "--split", "my_opening:halves"]
     assert run(*corpus, cwd=tmp_path).code == run(*corpus, cwd=tmp_path).code == 0
     settings = json.loads((tmp_path / "out" / "_run.json").read_text(encoding="utf-8"))
     assert settings["operations"] == ["opening of my_opening"]

@@ -83,7 +83,6 @@ def test_public_names_are_unchanged(module, name):
 
 
 def test_options_of_commands_are_unchanged():
-    """All options with their choices."""
     assert usage() == INTERFACE["usage"]
 
 

@@ -34,11 +34,7 @@ def modules_run(call: Callable[[], Any]) -> dict[str, int]:
     a module is imported does not count: a reader of the way through need not read it.
 
     A module is returned to when a new call enters it after the way has gone on to a module that had
-    not been seen before: once for each such step, however often it is called then.
-
-    Args:
-        call: what to follow, in all threads that it starts.
-    """
+    not been seen before: once for each such step, however often it is called then."""
     seen: dict[str, int] = {}
     last_entered: dict[str, int] = {}
     importing = threading.local()
@@ -69,7 +65,6 @@ def modules_run(call: Callable[[], Any]) -> dict[str, int]:
 
 
 def documented(heading: str) -> list[str]:
-    """The modules that a section of the architecture lists, in its order."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = text.split(f"### {heading}\n")[1].split("\n#")[0]
     files = re.findall(r"^\d+\. `([\w/]+)\.py`", section, re.M)
@@ -128,7 +123,6 @@ def test_the_way_of_a_training_step(tmp_path, monkeypatch, bert_folder):
 
 
 SHARED = {"extras", "writing", "commands.cli", "commands.options", "commands.shared"}
-"""Modules that all commands use."""
 
 
 def test_the_way_of_labels(bert_folder, tmp_path, monkeypatch, capsys):

@@ -27,13 +27,11 @@ def text_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
 
 
 def markdown_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
-    """A text in Markdown."""
     front = [] if title is None else [f"---\ntitle: {title}\n---"]
     return "\n\n".join([*front, *_marked(chapters, "## {}".format, "---")]).encode()
 
 
 def html_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
-    """An HTML page."""
     head = "" if title is None else f"<title>{escape(title)}</title>"
     return f"<!doctype html>\n<html><head>{head}</head><body>\n{_body(chapters)}\n</body></html>".encode()
 
@@ -70,7 +68,6 @@ def epub2_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
 
 
 def docx_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
-    """A Word file."""
     parts = _marked(chapters, lambda heading: word_paragraph(heading, "Heading2"), "***")
     body = [part if part.startswith("<") else word_paragraph(part) for part in parts]
     return docx("".join(body), title)
@@ -87,13 +84,11 @@ WRITERS = {
 
 
 def word_paragraph(text: str, style: str | None = None, run: str = "") -> str:
-    """A paragraph of a Word document."""
     properties = "" if style is None else f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>'
     return f'<w:p>{properties}<w:r><w:t xml:space="preserve">{escape(text)}</w:t>{run}</w:r></w:p>'
 
 
 def docx(body: str, title: str | None = None, styles: str = "") -> bytes:
-    """A Word file with this body."""
     heading = '<w:style w:styleId="Heading2"><w:name w:val="heading 2"/></w:style>'
     files: dict[str, str | bytes] = {
         "word/document.xml": f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>',
@@ -107,7 +102,6 @@ def docx(body: str, title: str | None = None, styles: str = "") -> bytes:
 
 
 def xhtml(body: str, head: str = "", doctype: str = "") -> str:
-    """An XHTML document."""
     names = 'xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops"'
     return (
         f'<?xml version="1.0" encoding="utf-8"?>{doctype}<html'
@@ -156,7 +150,6 @@ def epub(
 
 
 def archive(files: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """A ZIP archive."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", method) as packed:
         for name, content in files.items():
@@ -165,7 +158,6 @@ def archive(files: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED
 
 
 def pdf(*pages: list[str]) -> bytes:
-    """A PDF file with these lines on its pages."""
     font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", font]
     for page in pages:
@@ -202,7 +194,6 @@ def outline(book: Book) -> str:
 def _marked(
     chapters: list[WrittenChapter], heading: Callable[[str], str], mark: str
 ) -> Iterator[str]:
-    """The headings, paragraphs and marked breaks of some chapters, in order."""
     for chapter in chapters:
         if chapter.heading is not None:
             yield heading(chapter.heading)

@@ -25,7 +25,6 @@ WORDS = (
 
 
 def rng(*parts: object) -> random.Random:
-    """A random generator that is seeded with these values."""
     return random.Random(hashlib.sha256(repr(parts).encode()).hexdigest())
 
 
@@ -35,7 +34,6 @@ def sentence(generator: random.Random) -> str:
 
 
 def story_in(prompt: str) -> Any:
-    """The JSON story in a prompt."""
     start = min(index for index in (prompt.find("\n\n["), prompt.find("\n\n{")) if index >= 0)
     return json.JSONDecoder().raw_decode(prompt, start + 2)[0]
 
@@ -67,7 +65,6 @@ def model_answer(prompt: str, seed: int) -> str:
 
 
 def completion(text: object, finish: str = "stop", model: str = "tiny") -> dict[str, Any]:
-    """A chat completion with this text, as the body of a response."""
     message = {"role": "assistant", "content": text}
     return {
         "id": "x",
@@ -132,7 +129,6 @@ class Handler(JsonHandler):
 
 @contextmanager
 def serving(model: Model):
-    """Serve the model, whose `address` is set."""
     # A client takes a tenth of a second to read certificates, which it does not need here.
     with (
         served(Handler, model=model) as address,

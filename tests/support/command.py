@@ -22,7 +22,6 @@ class Done(NamedTuple):
 
     @property
     def rows(self) -> list[Any]:
-        """The lines of the output as JSON."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 

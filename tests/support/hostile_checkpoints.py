@@ -24,7 +24,6 @@ def evil(path):
 
 
 def weights(change):
-    """A change of the weights of a folder."""
 
     def apply(folder):
         save_file(change(load_file(folder / MODEL)), folder / MODEL, metadata={"format": "pt"})
@@ -33,7 +32,6 @@ def weights(change):
 
 
 def file(name, content):
-    """A file with these bytes, or with an object as JSON."""
 
     def apply(folder):
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -43,7 +41,6 @@ def file(name, content):
 
 
 def edited(name, **changes):
-    """Other values in a JSON file."""
 
     def apply(folder):
         path = folder / name

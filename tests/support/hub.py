@@ -47,7 +47,6 @@ class Hub:
         self.address = ""
 
     def put(self, kind: str, name: str, folder: Path, branch: str = "main") -> None:
-        """Add a commit with the files of a folder."""
         paths = [path for path in folder.rglob("*") if path.is_file()]
         files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
         self.repositories.setdefault((kind, name), {}).setdefault(branch, []).append(files)

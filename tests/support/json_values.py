@@ -36,7 +36,6 @@ ROWS = st.dictionaries(st.sampled_from(COLUMNS), VALUES, max_size=6)
 
 
 def _paths(value: object) -> list[tuple]:
-    """The keys and indices that lead to each value inside a JSON value."""
     inner = enumerate(value) if isinstance(value, list) else ()
     inner = value.items() if isinstance(value, dict) else inner
     return [(), *((key, *path) for key, item in inner for path in _paths(item))]

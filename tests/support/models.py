@@ -115,7 +115,6 @@ FAMILIES = ("bert", "bert-cased", "mpnet", "roberta", "modernbert", "xlm-roberta
 
 
 def encoder_of(kind: str, positions: int = 512, learn: Learn = LITTLE):
-    """A random model of a kind with its tokenizer."""
     torch.manual_seed(7)
     tokenizer = tokenizer_of(kind, learn)
     size = {
@@ -157,7 +156,6 @@ def small(
     attention: str = "auto",
     **options,
 ) -> StoryEncoder:
-    """A random encoder of a kind, built once."""
     model, tokenizer = encoder_of(kind, positions)
     return StoryEncoder(model, tokenizer, pooling=pooling, attention=attention, **options)
 

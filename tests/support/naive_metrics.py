@@ -2,34 +2,19 @@
 
 import math
 
-
-def ranks(values):
-    """Ranks from 1, with mean ranks for ties."""
-    return [
-        sum(other < value for other in values) + (sum(other == value for other in values) + 1) / 2
-        for value in values
-    ]
+from scipy.stats import spearmanr
+from sklearn.metrics import roc_auc_score
 
 
 def naive_spearman(scores, votes):
-    x, y = ranks(scores), ranks(votes)
-    mx, my = sum(x) / len(x), sum(y) / len(y)
-    vx, vy = sum((a - mx) ** 2 for a in x), sum((b - my) ** 2 for b in y)
-    if not vx or not vy:
-        return None
-    return sum((a - mx) * (b - my) for a, b in zip(x, y, strict=True)) / math.sqrt(vx * vy)
+    return (
+        spearmanr(scores, votes).statistic if min(map(len, map(set, (scores, votes)))) > 1 else None
+    )
 
 
 def naive_auc(scores, relevant):
-    """How often a relevant sentence scores above one that is not, ties counting half."""
-    labelled = list(zip(scores, relevant, strict=True))
-    pairs = [
-        1.0 if a > b else 0.5 if a == b else 0.0
-        for a, is_relevant in labelled
-        for b, other_is_relevant in labelled
-        if is_relevant and not other_is_relevant
-    ]
-    return sum(pairs) / len(pairs) if pairs else None
+    relevant = list(map(bool, relevant))
+    return roc_auc_score(relevant, scores) if len(set(relevant)) > 1 else None
 
 
 def naive_mean(values):

@@ -43,7 +43,6 @@ later is more salient on all 99 films, and 29 % left out."""
 
 
 def numbers_of(comparison: Comparison) -> dict[str, float | None]:
-    """The numbers of one set of labelled stories."""
     (summary,) = comparison.summaries
     trail = comparison.line(summary.name, "trail")["mean"]
     points = summary.stories * (summary.points_per_story or 0)
@@ -74,7 +73,6 @@ def largest_difference(path: Path, windows: int, kind: str) -> float:
 
 
 def count_again(folder: Path) -> int:
-    """How many of the known numbers differ."""
     differences = 0
     for name, expected in EXPECTED.items():
         numbers = numbers_of(evaluate({}, str(folder / name), baselines="trail"))

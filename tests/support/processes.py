@@ -15,7 +15,6 @@ LIMIT = 900
 wait so long."""
 
 COMMAND = str(Path(sys.executable).with_name("narrative-twins"))
-"""The installed command."""
 
 
 @contextmanager

@@ -33,6 +33,5 @@ def recognizer(entities: Mapping[str, Sequence[str]] = ENTITIES):
 
 
 def save_pipeline(folder: Path) -> Path:
-    """Save the pipeline to a folder."""
     recognizer().to_disk(folder)
     return folder

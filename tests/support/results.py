@@ -40,7 +40,6 @@ def result_of(
 
 
 def texts_of(svg: bytes) -> list[str]:
-    """The texts of an SVG."""
     return [
         "".join(text.itertext()).strip()
         for text in xml.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")

@@ -30,8 +30,6 @@ def assert_same_result(found, expected, tolerance=1e-5):
 
 
 class FixedScores(Operation):
-    """A user's operation that returns fixed scores."""
-
     name = "fixed"
     meaning = "fixed scores"
 

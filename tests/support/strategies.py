@@ -7,14 +7,12 @@ WORDS = "the old mill burned down Nadia ran river I didn't 1,250 Über 東京 П
 sentence = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(
     lambda words: " ".join(words) + "."
 )
-"""A sentence of a few plain words."""
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
 """Any text without surrogates (half characters)."""
 
 
 def stories(low: int = 1, high: int = 7) -> st.SearchStrategy[list[str]]:
-    """Lists of plain sentences."""
     return st.lists(sentence, min_size=low, max_size=high)
 
 

@@ -14,7 +14,6 @@ class Problem(Exception):
 
 
 def start(number: int) -> Callable[[Any], Any]:
-    """The function of a worker process."""
     return lambda task: work(number, task)
 
 

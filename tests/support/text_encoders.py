@@ -18,7 +18,6 @@ class FakeSentenceEncoder:
         return np.array([self.vectors.get(text, self.vector(text)) for text in texts])
 
     def vector(self, text):
-        """The sum of a random vector for each word."""
         return np.sum([self.word(word) for word in text.split()], axis=0)
 
     def word(self, word):

@@ -23,7 +23,6 @@ def text(*sentences: str, at: str = "00") -> tuple[list[str], list[int]]:
 
 
 def texts(*values) -> dict:
-    """The texts of a row, by their columns."""
     return dict(zip(COLUMNS, values, strict=False))
 
 
@@ -71,15 +70,12 @@ TWINS = [
     )
     for at in range(12)
 ]
-"""Rows of a data set of stories."""
 JUDGED = [
     {"story": [S[at % 5], "It rained.", f"He found {at} coins."], "counts": [0, 0, 1 + at]}
     for at in range(8)
 ]
-"""Rows of a data set of stories with votes."""
 
 QUIET = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
-"""Arguments of a run that only trains."""
 
 
 class Seen(NarrativeTwinsLoss):
@@ -106,7 +102,6 @@ def trainer_of(folder, data, model=None, **options) -> NarrativeTwinsTrainer:
 
 
 def logged(trainer, name: str = "loss") -> list[float]:
-    """The values of a quantity that a trainer has logged."""
     return [entry[name] for entry in trainer.state.log_history if name in entry]
 
 
