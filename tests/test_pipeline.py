@@ -201,13 +201,8 @@ def test_loading_from_the_hub(hub, bert_folder, tmp_path, monkeypatch):
     assert loads(**v1, **token, **cache)
     assert not loads(**v1, token="wrong")
     assert not loads(**token), "there is no branch main"
-    hub.asked.clear()
     local = {"local_files_only": True} | v1
     assert loads(**local, **cache) and not loads(**local)
-    # Where peft is installed, `transformers.pipeline` itself asks for an adapter, whatever
-    # `local_files_only` is.
-    asked = [path for _, path in hub.asked if not path.endswith("adapter_config.json")]
-    assert not [path for path in asked if "somebody/encoder" in path]
     hub.asked.clear()
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     assert loads(**v1, **cache) and not hub.asked

@@ -63,7 +63,6 @@ CHAPTERS = "".join(f"Chapter {n}\n\n{TEXT} It rained.\n\n" for n in (1, 2, 3))
 
 REFUSED = {
     "open('a.txt')": "opened without an encoding",
-    "Path('a.txt').read_text()": "",
     "subprocess.run(['true'], text=True)": "",
     "open('CON.txt', 'wb')": "The filename is incorrect",
     "Path('a: b').mkdir()": "The filename is incorrect",

@@ -44,15 +44,8 @@ def run(
     terminal: bool = False,
     width: int = 100,
 ) -> Done:
-    """Run a command to its end.
-
-    Args:
-        arguments: of the command.
-        input: its standard input.
-        cwd: its working folder.
-        encoding: of its standard output. What is printed for programs is UTF-8 in any case.
-        terminal: whether its standard streams are terminals of this width.
-    """
+    """Run a command to its end. The encoding is that of text on its standard output; what is
+    printed for programs is UTF-8. Its streams are terminals of this width, or none."""
     stdin = input.encode() if isinstance(input, str) else input
     out, err = _Stream(b"", encoding, terminal), _Stream(b"", "utf-8", terminal)
     with (

@@ -9,16 +9,7 @@ from typing import NamedTuple
 import torch
 import transformers
 from sentence_transformers.sentence_transformer import modules as modules
-from tokenizers import (
-    Regex,
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 from narrative_twins import StoryEncoder
 
@@ -77,14 +68,12 @@ def tokenizer_of(kind: str, learn: Learn = LITTLE):
         made = Tokenizer(models.WordPiece(unk_token=names["unk_token"]))
         made.normalizer = normalizers.BertNormalizer(lowercase=kind != "bert-cased")
         made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        made.decoder = decoders.WordPiece()
         trainer = trainers.WordPieceTrainer(vocab_size=learn.size, **options)
     elif kind in ("roberta", "modernbert"):
         made = Tokenizer(models.BPE())
         if kind == "modernbert":
             made.normalizer = normalizers.NFC()
         made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=True)
-        made.decoder = decoders.ByteLevel()
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         trainer = trainers.BpeTrainer(vocab_size=learn.size, initial_alphabet=alphabet, **options)
     elif kind == "xlm-roberta":
@@ -92,7 +81,6 @@ def tokenizer_of(kind: str, learn: Learn = LITTLE):
         single_spaces = normalizers.Replace(Regex(" {2,}"), " ")
         made.normalizer = normalizers.Sequence([normalizers.NFKC(), single_spaces])
         made.pre_tokenizer = pre_tokenizers.Metaspace()
-        made.decoder = decoders.Metaspace()
         size = learn.size // 2
         trainer = trainers.UnigramTrainer(vocab_size=size, unk_token="<unk>", **options)
     else:

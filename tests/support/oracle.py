@@ -124,24 +124,22 @@ class Oracle:
         """Shifting of sentence i in one pass: each token counts for 0.4 times more with each place
         that its sentence is moved to the end."""
         lo, hi = window
+        sums = {
+            own: sum(state for state, owner in zip(states, owners, strict=True) if owner == own)
+            for own in pooled
+        }
+        story = sum(sums.values())
         if self.measure == "cosine":
-            sums = [
-                sum(state for state, owner in zip(states, owners, strict=True) if owner == own)
-                for own in pooled
-            ]
-            return moved_by_place(sums[: hi - lo], sum(sums), i - lo)
+            return moved_by_place([sums[own] for own in range(lo, hi)], story, i - lo)
+        counts = {own: owners.count(own) for own in pooled}
         changes = []
-        for place in range(lo, hi):
+        for place in (place for place in range(lo, hi) if place != i):
             order = [own for own in range(lo, hi) if own != i]
             order.insert(place - lo, i)
             weights = {own: 1 + 0.4 * (order.index(own) - own + lo) for own in order} | {None: 1.0}
-            story, moved, tokens, weight = 0, 0, 0, 0
-            for state, owner in zip(states, owners, strict=True):
-                if owner in pooled:
-                    story, moved = story + state, moved + weights[owner] * state
-                    tokens, weight = tokens + 1, weight + weights[owner]
-            if place != i:
-                changes.append(self.change(story / tokens, moved / weight))
+            moved = sum(weights[own] * sums[own] for own in pooled)
+            moved /= sum(weights[own] * counts[own] for own in pooled)
+            changes.append(self.change(story / sum(counts.values()), moved))
         return sum(changes) / len(changes)
 
 

@@ -105,14 +105,12 @@ def logged(trainer, name: str = "loss") -> list[float]:
     return [entry[name] for entry in trainer.state.log_history if name in entry]
 
 
-@cache
-def kept_model(pooling: str = "mean") -> SentenceTransformer:
-    return trainable(pooling=pooling)
+_kept = cache(trainable)
 
 
 def model_of(pooling: str = "mean", training: bool = False) -> SentenceTransformer:
     """A cached model in float32, with gradients cleared."""
-    model = kept_model(pooling).float().train(training)
+    model = _kept(pooling=pooling).float().train(training)
     model.zero_grad()
     return model
 
