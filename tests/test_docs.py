@@ -94,17 +94,10 @@ def numbered(pairs):
     ]
 
 
-def needs_language(code: str) -> None:
-    """Skip a test of code that splits text in another language, without the library for that."""
-    if re.search(r'splitter="[a-z]{2}"|--split [a-z]{2}\b', code):
-        pytest.importorskip("sentencex")
-
-
 @pytest.mark.parametrize(("guide", "code"), numbered(PYTHON))
 def test_python_runs(guide, code, tmp_path, monkeypatch):
     """Run each block separately; if a text block follows, it is the expected output."""
     monkeypatch.chdir(tmp_path)
-    needs_language(code)
     printed = io.StringIO()
     # Operations that a block registers are removed afterwards.
     with contextlib.redirect_stdout(printed), patch.dict(narrative_twins.OPERATIONS):
@@ -169,7 +162,6 @@ def of_command(*names: str):
 @pytest.mark.parametrize(("guide", "line"), of_command("narrative-twins "))
 def test_commands_run(guide, line, folder, request, monkeypatch):
     """With a fake language model in place of the server that a command names."""
-    needs_language(line)
     if line.startswith("narrative-twins push"):
         request.getfixturevalue("hub")
     monkeypatch.setattr(sys, "path", sys.path.copy())

@@ -16,7 +16,6 @@ from packaging.requirements import Requirement
 from narrative_twins import StoryScorer
 from narrative_twins.data import load_story_salience
 
-from support.command import run as run_command
 from support.examples import EXAMPLES, run
 from support.rows import read_rows, write_rows
 from support.scoring import assert_same_result
@@ -127,19 +126,15 @@ def test_retold_stories(tmp_path):
 
 
 def test_stories_are_labelled_by_what_summaries_keep(tmp_path):
-    """And the labels can be compared with choices of readers."""
+    """That the labels can be compared with choices of readers is in tests/test_paper_page.py."""
     story = ["Nadia crossed the frozen river.", "It was late.", "A stranger burned the old mill."]
     summaries = ["A stranger burned the old mill.", "The old mill was burned by a stranger."]
-    for name, more in (("summaries", {"summaries": summaries}), ("choices", {"choices": [3, 3]})):
-        write_rows(tmp_path / f"{name}_in.jsonl", [{"id": "s", "story": story, **more}])
-    out = run("retold_stories.py", tmp_path / "summaries_in.jsonl", "--out", tmp_path)
+    row = {"id": "s", "story": story, "summaries": summaries}
+    source = write_rows(tmp_path / "summaries_in.jsonl", [row])
+    out = run("retold_stories.py", source, "--out", tmp_path)
     assert "summaries: 1 texts, 3 sentences" in out
-    labelled = tmp_path / "summaries.jsonl"
-    (row,) = read_rows(labelled)
+    (row,) = read_rows(tmp_path / "summaries.jsonl")
     assert row["labels"][2] > 0.7 and max(row["labels"][:2]) < 0.2
-    choices = tmp_path / "choices_in.jsonl"
-    done = run_command("evaluate", choices, "--second", labelled, "--baselines", "trail")
-    assert cells(done.out)["people, second group"][2] == "1.000", done.err
 
 
 # The job that scores a data set on the Hub: interrupted and resumed, against a local hub

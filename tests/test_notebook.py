@@ -8,11 +8,9 @@ same file."""
 import re
 from pathlib import Path
 
+import nbclient
+import nbformat
 import pytest
-
-nbformat = pytest.importorskip("nbformat", reason="pip install narrative_twins[dev]")
-nbclient = pytest.importorskip("nbclient", reason="pip install narrative_twins[dev]")
-pytest.importorskip("ipykernel", reason="pip install narrative_twins[dev]")
 
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "salience.ipynb"
 FIGURE = re.compile(r"-?\d+\.\d+")

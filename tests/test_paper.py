@@ -4,8 +4,8 @@ import json
 import re
 import shlex
 import sys
+from collections import Counter
 from functools import cache
-from math import log2
 from pathlib import Path
 from statistics import mean, pstdev
 from unittest.mock import patch
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from scipy.stats import entropy
 from test_training_examples import CONFIGS, script_of
 from transformers import BertForMaskedLM
 from transformers.utils import logging as transformers_logging
@@ -148,17 +149,8 @@ def cells(name: str, line: str) -> list[str]:
 COMMAND = "accelerate launch train.py --config full.yaml{} --seed {} --output_dir runs/{}"
 
 
-# The labels: 3, 3, 5; 1, 2, 3; 4, 4, 4.
-PERPLEXITY = 2 ** mean([log2(3) - 2 / 3, log2(3), 0.0])
-
-
-def perplexity(file: str) -> float:
-    """Of the ten choices of each story in a file of results."""
-    entropies = []
-    for row in read_rows(Path(file)):
-        votes = row["scores"]["prompted_choice"]
-        entropies.append(-sum(n / 10 * log2(n / 10) for n in votes if n))
-    return 2 ** mean(entropies)
+def perplexity(votes: list[list[float]]) -> float:
+    return 2 ** mean(float(entropy(counts, base=2)) for counts in votes)
 
 
 @pytest.mark.slow
@@ -241,10 +233,12 @@ def test_what_is_missing_is_listed_and_filled(work):
     assert line.count("±") == 7, "of each turning point, their mean, and the mean over all"
     assert all("±" in cell for cell in cells("baselines", "prompted model")), "the runs differ"
     choices, ratings = read("baselines")["rows"][2:4]
-    expected = [perplexity(f"runs/prompted-run{number}.jsonl") for number in (1, 2)]
+    runs = [read_rows(Path(f"runs/prompted-run{number}.jsonl")) for number in (1, 2)]
+    expected = [perplexity([row["scores"]["prompted_choice"] for row in rows]) for rows in runs]
     assert choices["perplexities"] == pytest.approx(expected) and ratings["perplexities"] == []
-    assert read("baselines")["perplexity"] == pytest.approx(PERPLEXITY)
-    shown = f"people {PERPLEXITY:.3f}; prompted model {mean(expected):.3f} ± "
+    people = perplexity([list(Counter(votes).values()) for votes in VOTES])
+    assert read("baselines")["perplexity"] == pytest.approx(people)
+    shown = f"people {people:.3f}; prompted model {mean(expected):.3f} ± "
     assert f"Perplexity of choices: {shown}" in text_of("baselines.md")
     assert cells("baselines", "people") == ["1.000", "1.000"]
     # Means and standard deviations over the seeds, at the steps that all have.

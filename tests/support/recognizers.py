@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 PEOPLE = "Anna Karenina|Anna|Karenina|Vronsky|Tom Brown|Mary Brown|Brown|William|Bill|Alex"
 ENTITIES = {
     "PERSON": PEOPLE.split("|"),
@@ -18,7 +16,8 @@ ENTITIES = {
 
 @cache
 def _listed(entities: str):
-    spacy = pytest.importorskip("spacy", reason="pip install narrative_twins[entities]")
+    import spacy
+
     pipeline = spacy.blank("en")
     ruler = pipeline.add_pipe("entity_ruler")
     for label, names in json.loads(entities).items():
