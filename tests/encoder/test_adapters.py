@@ -14,7 +14,7 @@ from transformers import AutoModel, AutoTokenizer, pipeline
 from narrative_twins import StoryEncoder, extras, trainable_encoder
 from narrative_twins.encoder.adapters import has_adapter, merge_adapters, merged_copy
 
-from support.hostile_checkpoints import edited, evil
+from support.hostile_checkpoints import MODEL, edited, evil
 from support.models import encoder_of, modules
 
 peft = pytest.importorskip("peft")
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.usefixtures("any_release_of_peft")
 
 TEXT = "Nadia found a map. It led to a mill."
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+BASE = "base_model_name_or_path"
 KINDS = {
     "lora": lambda: peft.LoraConfig(r=2, target_modules=["query", "value"], bias="lora_only"),
     "dora": lambda: peft.LoraConfig(r=2, target_modules=["query", "dense"], use_dora=True),
@@ -95,15 +96,11 @@ def test_only_the_active_adapter_is_merged():
     assert torch.allclose(found, states(model, tokenizer), atol=1e-9)
 
 
-@pytest.mark.parametrize("way", ["added", "wrapped"])
-def test_saved_encoder_with_an_adapter_is_plain(way, bert_folder, tmp_path):
-    """The encoder itself keeps its adapter."""
+def test_saved_encoder_with_an_adapter_is_plain(bert_folder, tmp_path):
+    """Wrapped by the library; the encoder itself keeps its adapter. One that was added by
+    transformers is pushed in tests/hub."""
     tokenizer = AutoTokenizer.from_pretrained(bert_folder)
-    model = AutoModel.from_pretrained(bert_folder)
-    if way == "wrapped":
-        model = peft.get_peft_model(model, KINDS["lora"]())
-    else:
-        model.add_adapter(KINDS["lora"]())
+    model = peft.get_peft_model(AutoModel.from_pretrained(bert_folder), KINDS["lora"]())
     encoder = StoryEncoder(changed(model), tokenizer)
     encoder.save_pretrained(tmp_path)
     assert has_adapter(encoder.model) and not list(tmp_path.glob("adapter_*"))
@@ -153,39 +150,31 @@ def pickled(folder):
 
 def weights(change):
     """A change of the weights of an adapter."""
-
-    def apply(folder):
-        save_file(change(load_file(folder / WEIGHTS)), folder / WEIGHTS)
-
-    return apply
+    return lambda folder: save_file(change(load_file(folder / WEIGHTS)), folder / WEIGHTS)
 
 
-@pytest.mark.parametrize(
-    ("damage", "problem"),
-    [
-        (
-            edited(CONFIG, base_model_name_or_path="/gone/base"),
-            "no base at '/gone/base'; correct base_model_name",
-        ),
-        (edited(CONFIG, peft_type="MAGIC"), "MAGIC"),
-        (pickled, "no adapter_model.safetensors; save the model as safetensors"),
-        (lambda folder: (folder / WEIGHTS).write_bytes(b"none"), "can't be loaded"),
-        (weights(lambda found: dict([*found.items()][::2])), "weights of the adapter are missing"),
-        (
-            weights(lambda found: {name: x * torch.nan for name, x in found.items()}),
-            "can't be loaded.*(not finite|NaNs detected|merged)",
-        ),
-        (
-            lambda folder: save_file({"some": torch.ones(1)}, folder / "model.safetensors"),
-            "both an adapter",
-        ),
-    ],
-)
-def test_broken_adapters_are_refused(damage, problem, wrapped, monkeypatch):
+def without_values(tensors):
+    return {name: tensor * torch.nan for name, tensor in tensors.items()}
+
+
+DAMAGES = {
+    f"no base at '/gone'; correct {BASE}": edited(CONFIG, **{BASE: "/gone"}),
+    "MAGIC": edited(CONFIG, peft_type="MAGIC"),
+    "no adapter_model.safetensors; save the model": pickled,
+    "can't be loaded": lambda folder: (folder / WEIGHTS).write_bytes(b"none"),
+    "weights of the adapter are missing": weights(lambda tensors: dict([*tensors.items()][::2])),
+    "can't be loaded.*(not finite|NaNs detected|merged)": weights(without_values),
+    "both an adapter": lambda folder: save_file({"some": torch.ones(1)}, folder / MODEL),
+}
+"""Damages of an adapter, by what is said of them."""
+
+
+@pytest.mark.parametrize("problem", DAMAGES)
+def test_broken_adapters_are_refused(problem, wrapped, monkeypatch):
     folder, _ = wrapped
     monkeypatch.chdir(folder)
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("a pickle was opened"))
-    damage(folder)
+    DAMAGES[problem](folder)
     for load in (StoryEncoder.from_pretrained, trainable_encoder):
         with pytest.raises(OSError, match=problem):
             load(folder)

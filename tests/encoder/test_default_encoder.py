@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from huggingface_hub import ModelCard
@@ -22,14 +21,11 @@ def test_files_are_small_and_contain_no_code():
     assert {file.suffix for file in files} <= {".json", ".md", ".safetensors", ".txt"}
 
 
-def test_stored_in_float16_and_loaded_in_float32(default):
+def test_stored_in_float16_with_a_token_for_every_row_and_loaded_in_float32(default):
     with safe_open(FOLDER / "model.safetensors", "pt") as weights:
         dtypes = {weights.get_tensor(name).dtype for name in weights.keys()}  # noqa: SIM118
     assert dtypes == {torch.float16}
     assert default.model.dtype == AutoModel.from_pretrained(FOLDER).dtype == torch.float32
-
-
-def test_every_row_of_the_embeddings_has_a_token(default):
     ids = default.tokenizer.tokenizer.get_vocab().values()
     assert sorted(ids) == list(range(default.model.config.vocab_size))
 
@@ -38,10 +34,8 @@ def test_sentence_transformers_loads_it_without_remote_code(default):
     theirs = SentenceTransformer(str(FOLDER), device="cpu", local_files_only=True)
     assert [type(module).__name__ for module in theirs] == ["Transformer", "Pooling"]
     assert theirs.max_seq_length == default.context_tokens == 512
-    story = ["Nadia found a map.", "It led to a mill."]
-    tokens = default.tokenize(story)
-    ours = default.encode([tokens.chunks((0, 1), None)])[0]
-    np.testing.assert_allclose(theirs.encode(" ".join(story)), ours, atol=1e-5)
+    texts = ["Nadia found a map. It led to a mill."]
+    assert theirs.encode(texts) == pytest.approx(default.encode(texts), abs=1e-5)
 
 
 def test_card_has_a_licence_and_no_rows():

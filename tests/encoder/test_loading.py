@@ -4,6 +4,7 @@ which each is refused in one line."""
 import logging
 import shutil
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,12 @@ import torch
 import transformers
 from huggingface_hub import constants
 from safetensors.torch import load_file
-from sentence_transformers import SentenceTransformer
 from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 
 from narrative_twins import StoryEncoder
 from narrative_twins.encoder import loading
 from narrative_twins.encoder.loading import (
     CheckpointError,
-    CheckpointSettings,
     load_model,
     read_checkpoint_settings,
     resolve_name,
@@ -27,7 +26,7 @@ from narrative_twins.encoder.loading import (
 from narrative_twins.training.trainer import trainable_encoder
 
 from support.hostile_checkpoints import MODEL, edited, evil, file, weights
-from support.models import FAMILIES, encoder_of, modules, small
+from support.models import FAMILIES, encoder_of, small
 
 STORY = "Nadia found a map. It led to a mill. The mill was gone."
 LOADERS = [StoryEncoder.from_pretrained, trainable_encoder]
@@ -52,9 +51,8 @@ def index_of(part, index=INDEX):
 
     def apply(folder):
         (folder / MODEL).rename(folder.parent / "secret.safetensors")
-        file(
-            index, part if isinstance(part, bytes) else {"metadata": {}, "weight_map": {"x": part}}
-        )(folder)
+        named = {"metadata": {}, "weight_map": {"x": part}}
+        file(index, part if isinstance(part, bytes) else named)(folder)
         if part == "evil.bin":
             evil(folder / part)
 
@@ -72,14 +70,10 @@ evil_index = index_of("evil.bin")
 
 
 def with_module(kind):
-    """Another module of a class, with its code."""
-    folders = {"Transformer": "", "Pooling": "1_Pooling"}
-    modules = [
-        {"path": path, "type": f"sentence_transformers.models.{name}"}
-        for name, path in folders.items()
-    ]
+    """A module of a class after the pooling, with its code."""
+    pooling = {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}
     return both(
-        file("modules.json", [*modules, {"path": "2_Module", "type": kind}]),
+        file("modules.json", [pooling, {"path": "2_Module", "type": kind}]),
         lambda folder: (folder / "evil.py").write_text(f"open({str(folder / 'executed')!r}, 'w')"),
     )
 
@@ -104,7 +98,6 @@ WEIGHTS = {
     "other sizes": (edited("config.json", intermediate_size=40), "have other sizes than config.json says"),
     "truncated": (lambda folder: file(MODEL, (folder / MODEL).read_bytes()[:-100])(folder),
                   "model.safetensors is damaged .*; copy or download it again"),
-    "no weights": (without("*.safetensors"), _PICKLE),
     "pickle": (pickled, _PICKLE),
     "evil parts": (evil_parts, _PICKLE),
     "evil index": (evil_index, f"model.safetensors.index.json names 'evil.bin', {_NAMED}"),
@@ -126,7 +119,10 @@ SETTINGS = {
     "pooling is missing": (lambda folder: shutil.rmtree(folder / "1_Pooling"),
                            "1_Pooling/config.json is missing; get it, or set pooling= to 'mean', 'first', 'lasttoken' or"),
     "transformer is elsewhere": (file("modules.json", _TRANSFORMER), "the transformer is in 0_T; load that folder"),
+    "pooling is unknown": (edited("1_Pooling/config.json", pooling_mode="max"), "pooling 'max' is not supported; set pooling= "),
+    "poolings are two": (edited("1_Pooling/config.json", pooling_mode=["mean", "max"]), r"pooling 'mean\+max' is not supported"),
     "modules are no JSON": (file("modules.json", b"{no"), _MODULES),
+    "module after the pooling": (with_module("sentence_transformers.models.Dense"), "'Dense' is not supported, only Normalize"),
     "module of other code": (with_module("evil.Module"), "'evil.Module' is not supported"),
     "prompts are no texts": (both(file("modules.json", _TRANSFORMER[:0]), file(_PROMPTS, {"prompts": {"a": 5}})),
                              "can only concatenate str"),
@@ -168,14 +164,6 @@ def test_checkpoint_is_refused_in_one_line(case, folder, caplog):
         # `transformers.pipeline` does not load it in another way.
         with pytest.raises(CheckpointError, match=problem):
             pipeline("narrative-salience", model=str(folder), device="cpu")
-
-
-@pytest.mark.parametrize("case", ["no layer 1", "nan", "evil index"])
-def test_training_refuses_it_too(case, folder):
-    damage, problem = WEIGHTS[case]
-    damage(folder)
-    with pytest.raises(OSError, match=problem):
-        trainable_encoder(folder)
 
 
 def test_special_tokens_without_an_embedding_are_refused(folder):
@@ -220,11 +208,8 @@ def test_kernels_are_loaded_only_if_the_user_names_them(key, folder, monkeypatch
     edited("config.json", **{key: "somebody/kernel"})(folder)
     for load in LOADERS:
         load(folder)
-    assert pipeline("narrative-salience", model=str(folder)).model.config._attn_implementation == (
-        "sdpa"
-    )
-    encoder = StoryEncoder.from_pretrained(folder, device="cpu", attn_implementation="eager")
-    assert encoder.model.config._attn_implementation == "eager"
+    model = pipeline("narrative-salience", model=str(folder)).model
+    assert model.config._attn_implementation == "sdpa"
     assert loaded == []
     with suppress(OSError, ValueError, KeyError):
         StoryEncoder.from_pretrained(folder, attn_implementation="user/kernel")
@@ -239,20 +224,10 @@ def test_settings_of_the_configuration_are_options(folder):
     assert encoder.model.config.hidden_dropout_prob == 0.25
 
 
-def test_files_that_a_tokenizer_names_are_not_read(folder):
-    """A vocabulary of its own folder is read in their place."""
-    evil(folder.parent / "secret")
-    names = dict.fromkeys(["tokenizer_file", "vocab_file", "merges_file"], "../secret")
-    edited("tokenizer_config.json", **names)(folder)
-    encoder = StoryEncoder.from_pretrained(folder, device="cpu")
-    assert encoder.tokenizer.tokenizer.get_vocab() == encoder_of("bert")[1].get_vocab()
-
-
 def test_language_models_fit_as_encoders(folder, caplog):
     """They have a head that an encoder does not need, and no pooler."""
-    transformers.BertForMaskedLM(transformers.BertConfig.from_pretrained(folder)).save_pretrained(
-        folder
-    )
+    config = transformers.BertConfig.from_pretrained(folder)
+    transformers.BertForMaskedLM(config).save_pretrained(folder)
     with caplog.at_level(logging.WARNING):
         assert StoryEncoder.from_pretrained(folder, device="cpu").pooling == "mean"
         load_model(AutoModelForMaskedLM, folder)
@@ -264,15 +239,11 @@ def test_buffers_of_earlier_releases_fit(folder):
     assert StoryEncoder.from_pretrained(folder, device="cpu").pooling == "mean"
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"dtype": "int8"}, {"dtype": "complex64"}, {"device": "nonsense"}, {"device": "cuda:99"}],
-)
-def test_unsupported_precisions_and_devices(options, base):
-    ((name, value),) = options.items()
-    with pytest.raises(ValueError, match=f"{name} '{value}' (is not supported|can't be used)") as e:
-        StoryEncoder.from_pretrained(base, **options)
-    assert "\n" not in str(e.value)
+def test_unsupported_precisions_and_devices(base):
+    for name, value in (("dtype", "int8"), ("device", "nonsense"), ("device", "cuda:99")):
+        problem = f"^{name} '{value}' (is not supported|can't be used).*$"
+        with pytest.raises(ValueError, match=problem):
+            StoryEncoder.from_pretrained(base, **{name: value})
 
 
 def test_pooling_in_the_layout_of_old_checkpoints(folder):
@@ -291,27 +262,12 @@ def test_pooling_of_the_user_replaces_that_which_cant_be_read(name, folder):
     assert trainable_encoder(folder, pooling="first")[1].get_config_dict()["pooling_mode"] == "cls"
 
 
-def test_unsupported_pooling_is_refused(bert_folder, tmp_path):
-    parts = [modules.Transformer(bert_folder), modules.Pooling(32), modules.Dense(32, 8)]
-    SentenceTransformer(modules=parts).save_pretrained(str(tmp_path), create_model_card=False)
-    with pytest.raises(
-        ValueError, match="'Dense' is not supported, only Normalize .*set pooling= to"
-    ):
-        StoryEncoder.from_pretrained(tmp_path)
-
-
-def test_plain_checkpoint_is_mean_pooled(bert_folder):
-    assert read_checkpoint_settings(bert_folder) == CheckpointSettings()
-    assert StoryEncoder.from_pretrained(bert_folder).pooling == "mean"
-
-
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_limit_of_the_model(kind):
     encoder = small(kind, positions=40)
     assert encoder.context_tokens == 40
     # The model can process texts of exactly this many tokens, and chunks never have more.
-    story = encoder.tokenize(["Nadia ran to the river. " * 30])
-    chunks = story.chunks((0,), None)
+    chunks = encoder.tokenize(["Nadia ran to the river. " * 30]).chunks((0,), None)
     assert max(len(chunk.ids) for chunk in chunks) == 40
     assert np.isfinite(encoder.encode([chunks])).all()
 
@@ -320,9 +276,8 @@ def test_context_tokens_and_limit_of_the_tokenizer():
     model, tokenizer = encoder_of("bert")
     assert StoryEncoder(model, tokenizer, context_tokens=100).context_tokens == 100
     assert StoryEncoder(model, tokenizer, context_tokens=10_000).context_tokens == 512
-    short = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer.backend_tokenizer, model_max_length=64, pad_token="[PAD]"
-    )
+    short = copy(tokenizer)
+    short.model_max_length = 64
     assert StoryEncoder(model, short).context_tokens == 64
 
 
@@ -335,12 +290,6 @@ def test_short_names_are_of_sentence_transformers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / short).mkdir()
     assert resolve_name(short, {"token": "t"}) == (short, {"token": "t"}), "folders come first"
-
-
-def test_offline_the_error_says_that_the_encoder_is_not_in_the_cache(monkeypatch, tmp_path):
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(OSError, match="couldn't find them in the cached files"):
-        StoryEncoder.from_pretrained("user/absent", cache_dir=tmp_path)
 
 
 def test_without_a_connection_the_error_comes_after_a_single_request(monkeypatch, tmp_path):
@@ -360,8 +309,7 @@ def test_without_a_connection_the_error_comes_after_a_single_request(monkeypatch
     # A copy in the cache is used as it is.
     cached = str(tmp_path / "config.json")
     monkeypatch.setattr(loading, "try_to_load_from_cache", lambda *_, **__: cached)
-    options = {"token": "t", "local_files_only": True}
-    assert resolve_name("user/model", {"token": "t"}) == ("user/model", options)
+    assert resolve_name("user/model", {}) == ("user/model", {"local_files_only": True})
 
 
 @pytest.mark.parametrize("damage", [evil_parts, evil_index, pickled])
@@ -370,7 +318,7 @@ def test_pickles_are_never_downloaded(damage, hub, tmp_path):
     small("bert").save_pretrained(tmp_path / "model")
     damage(tmp_path / "model")
     hub.put("models", "somebody/encoder", tmp_path / "model")
-    for load in (StoryEncoder.from_pretrained, trainable_encoder):
+    for load in LOADERS:
         with pytest.raises(OSError, match="save the model as safetensors with save_pretrained"):
             load("somebody/encoder")
     assert hub.asked and not [path for path in hub.downloaded if path.endswith(".bin")]

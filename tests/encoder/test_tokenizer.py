@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from narrative_twins import Story, StoryError
 from narrative_twins.encoder import tokenizer
+from narrative_twins.encoder.loading import CheckpointSettings
 from narrative_twins.encoder.tokenizer import StoryTokenizer
 
 from support.models import DECODERS, FAMILIES, small, tokenizer_of
@@ -21,10 +22,6 @@ from support.strategies import any_text, sentence, stories
 @cache
 def tokens_of(kind: str, context_tokens: int = 512) -> StoryTokenizer:
     return StoryTokenizer(tokenizer_of(kind), context_tokens)
-
-
-def own_ids(kind: str, texts: list[str]) -> list[int]:
-    return tokens_of(kind).tokenizer(" ".join(texts))["input_ids"]
 
 
 @pytest.mark.parametrize("kind", [*FAMILIES, "superwords"])
@@ -41,7 +38,8 @@ def test_ids_of_any_order_equal_those_of_the_joined_text(kind, sentences, data):
     order = tuple(data.draw(st.permutations(range(len(sentences)))))
     order = order[: data.draw(st.integers(1, len(order)))]
     (chunk,) = story.chunks(order, None)
-    assert chunk.ids.tolist() == own_ids(kind, [story.texts[i] for i in order])
+    text = " ".join(story.texts[i] for i in order)
+    assert chunk.ids.tolist() == tokenizer_of(kind)(text)["input_ids"]
     assert chunk.pooled.all()
 
 
@@ -52,60 +50,22 @@ def test_ids_of_plain_sentences_are_concatenated(kind, sentences, prompt):
     assert small(kind, prompt=prompt).tokenizer.tokenize(sentences).exact
 
 
-def test_token_across_sentences_belongs_to_the_sentence_with_most_of_its_characters():
-    """Tokens of this tokenizer extend across sentences."""
-    tokens = tokens_of("superwords")
-    texts = ["Years after it, the milk ran dry.", "It was he.", "She ran all day."]
-    story = tokens.tokenize(texts)
-    assert not story.exact
-    spans = tokens.tokenizer(
-        " ".join(texts), return_offsets_mapping=True, add_special_tokens=False
-    )["offset_mapping"]
-    borders = [len(texts[0]), len(texts[0]) + 1 + len(texts[1])]
-    assert any(start < border and border + 1 < end for start, end in spans for border in borders), (
-        "none extends across"
-    )
-    owned = [story.chunks((0, 1, 2), (i, i + 1))[0].pooled[1:-1] for i in range(3)]
-    assert np.array_equal(np.sum(owned, axis=0), np.ones(len(spans))), (
-        "each token belongs to one sentence"
-    )
-    for (start, end), owner in zip(spans, np.argmax(owned, axis=0), strict=True):
-        inside = [
-            len(set(range(start, end)) & set(range(*span))) for span in Story.parse(texts).spans
-        ]
-        assert inside[owner] == max(inside)
-
-
 def test_special_tokens():
     tokens = tokens_of("roberta", 100)
     assert tokens.head.tolist() == [tokens.tokenizer.cls_token_id]
     assert tokens.tail.tolist() == [tokens.tokenizer.sep_token_id]
     assert tokens.max_text_tokens == 98
-    with pytest.raises(
-        ValueError, match="context_tokens=2 leaves no room for text: there are 2 special tokens"
-    ):
+    with pytest.raises(ValueError, match="context_tokens=2 leaves no room .* 2 special tokens"):
         tokens_of("roberta", 2)
 
 
 def test_line_breaks_inside_a_sentence_are_spaces():
-    wrapped, plain = (
-        tokens_of("modernbert").tokenize([text])
-        for text in ("She left\n   the house.", "She left the house.")
-    )
-    assert wrapped.first[0].tolist() == plain.first[0].tolist()
+    texts = ("She left\n   the house.", "She left the house.")
+    wrapped, plain = (tokens_of("modernbert").tokenize([text]).first[0] for text in texts)
+    assert wrapped.tolist() == plain.tolist()
 
 
-def test_sentence_without_tokens_is_an_error():
-    with pytest.raises(StoryError, match="sentence 1 .* has no token"):
-        tokens_of("bert").tokenize(["She left.", "\u0301"])
-
-
-@given(
-    sentences=stories(2, 30),
-    context=st.integers(12, 120),
-    kind=st.sampled_from(["bert", "roberta"]),
-    data=st.data(),
-)
+@given(stories(2, 30), st.integers(12, 120), st.sampled_from(["bert", "roberta"]), st.data())
 def test_context_contains_the_window_and_as_many_sentences_as_fit(sentences, context, kind, data):
     lo = data.draw(st.integers(0, len(sentences) - 1))
     hi = data.draw(st.integers(lo + 1, len(sentences)))
@@ -134,21 +94,22 @@ def test_context_contains_the_window_and_as_many_sentences_as_fit(sentences, con
     assert (story.cut_tokens(window) == 0) == (sum(lengths) <= room)
 
 
-@given(sentences=stories(1, 12), context=st.integers(4, 40))
-def test_long_texts_are_split_into_chunks(sentences, context):
-    story = StoryTokenizer(tokens_of("bert").tokenizer, context).tokenize(sentences)
-    order = tuple(range(len(sentences)))
-    chunks = story.chunks(order, None)
+@pytest.mark.parametrize("kind", ["bert", "qwen3"])
+@given(stories(1, 12), st.integers(12, 40), st.sampled_from(["", "query: "]))
+def test_long_texts_are_split_into_chunks_each_after_the_prompt(kind, sentences, context, prompt):
+    settings = CheckpointSettings(prompt=prompt)
+    tokens = StoryTokenizer(tokenizer_of(kind), context, settings)
+    story, order = tokens.tokenize(sentences), tuple(range(len(sentences)))
+    chunks, before = story.chunks(order, None), [*tokens.head, *tokens.prompt_ids]
     assert all(len(chunk.ids) <= context for chunk in chunks)
-    assert (
-        np.concatenate([chunk.ids[1:-1] for chunk in chunks]).tolist()
-        == own_ids("bert", story.texts)[1:-1]
-    )
+    assert all(chunk.ids[: len(before)].tolist() == before for chunk in chunks)
+    ids = [chunk.ids[len(before) : len(chunk.ids) - len(tokens.tail)] for chunk in chunks]
+    whole = tokens.tokenizer(prompt + " ".join(story.texts))["input_ids"]
+    assert [*before, *np.concatenate(ids), *tokens.tail] == whole
     # The chunks of a window contain each of its tokens once, and every chunk contains at least one.
     last = story.chunks(order, (len(sentences) - 1, len(sentences)))
-    assert sum(chunk.pooled.sum() for chunk in last) == len(
-        story.later[-1] if len(order) > 1 else story.first[0]
-    )
+    rows = story.later if len(order) > 1 else story.first
+    assert sum(chunk.pooled.sum() for chunk in last) == len(rows[-1])
     assert all(chunk.pooled.any() for chunk in last)
 
 
@@ -158,28 +119,28 @@ def test_nothing_to_pool_is_an_error():
         story.chunks((0,), (1, 2))
 
 
+def bpe(vocabulary: list[str], merges: list[tuple[str, str]]) -> StoryTokenizer:
+    ids = {token: number for number, token in enumerate(vocabulary)}
+    backend = Tokenizer(models.BPE(vocab=ids, merges=merges))
+    return StoryTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend), 512)
+
+
 def test_token_across_sentences_that_are_not_neighbors_in_the_story():
     """Sentences 0 and 2 are neighbors neither in the story nor in its reverse, but they are if 1 is
     left out."""
     letters = sorted(set("Nadiran.Itre!Thmlbu? "))
-    vocabulary = {token: i for i, token in enumerate([*letters, " T", ". T"])}
-    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[(" ", "T"), (".", " T")]))
-    tokens = StoryTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend), 512)
+    tokens = bpe([*letters, " T", ". T"], [(" ", "T"), (".", " T")])
     texts = ["Nadia ran.", "It rained!", "The mill burned?"]
     story = tokens.tokenize(texts)
     for order in [(0, 2), (0, 2, 1), (1, 0, 2)]:
         (chunk,) = story.chunks(order, None)
-        assert (
-            chunk.ids.tolist() == tokens.tokenizer(" ".join(texts[i] for i in order))["input_ids"]
-        )
+        text = " ".join(texts[i] for i in order)
+        assert chunk.ids.tolist() == tokens.tokenizer(text)["input_ids"]
 
 
 def test_sentence_whose_token_merges_with_the_anchor():
-    backend = Tokenizer(models.BPE(vocab={"a": 0, " ": 1, "T": 2, "x": 3, ".": 4, " T": 5, "a T": 6},
-                                   merges=[(" ", "T"), ("a", " T")]))  # fmt: skip
-    story = StoryTokenizer(PreTrainedTokenizerFast(tokenizer_object=backend), 512).tokenize(
-        ["T", "x."]
-    )
+    tokens = bpe(["a", " ", "T", "x", ".", " T", "a T"], [(" ", "T"), ("a", " T")])
+    story = tokens.tokenize(["T", "x."])
     assert story.chunks((1, 0), None)[0].ids.tolist() == [3, 4, 5]
 
 
