@@ -17,13 +17,8 @@ from support.oracle import Oracle
 from support.scoring import score_story
 from support.strategies import stories, window_sizes
 
-STORY = [
-    "Nadia ran.",
-    "It rained on the old mill.",
-    "She found a map under the floor.",
-    "The bridge was gone!",
-    "Why?",
-]
+STORY = ["Nadia ran.", "It rained on the old mill.", "She found a map under the floor."]
+STORY += ["The bridge was gone!", "Why?"]
 
 
 def assert_one_pass(result, encoder):
@@ -115,16 +110,13 @@ def test_the_share_of_one_pass_is_about_what_its_plans_read(context, windows):
 def test_a_plan_of_one_pass_has_the_tokens_of_its_texts(context):
     """A window longer than the context is read in several."""
     encoder = StoryEncoder(*encoder_of("bert"), context_tokens=context)
-    options = {"approximate": "one-pass", "windows": 1, "on_truncation": "ignore"}
-    assert score_story(STORY, encoder, **options).truncated is (context == 12)
     tokens = encoder.tokenize(STORY)
     (plan,) = one_pass_plans(resolve_operations(one_pass=True), tokens, [(0, 5)])
     chunks = [chunk for chunks in plan.variants for chunk in chunks]
-    texts = {chunk.ids.tobytes() for chunk in chunks}
+    texts = {chunk.ids.tobytes(): len(chunk.ids) for chunk in chunks}
     pooled = sum(int(chunk.pooled.sum()) for chunk in chunks)
-    assert len(plan.variants) == 6 and pooled == sum(map(len, tokens.later)) + 2 * len(texts)
-    if context == 512:
-        assert plan.tokens == len(encoder.tokenizer.tokenizer(" ".join(STORY))["input_ids"])
+    assert pooled == sum(map(len, tokens.later)) + 2 * len(texts)
+    assert plan.tokens == sum(texts.values()) and (plan.cut_tokens > 0) is (context == 12)
 
 
 @given(st.integers(2, 9), st.integers(0, 3), st.integers(0, 3), st.integers(1, 9))

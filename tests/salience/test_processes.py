@@ -21,19 +21,14 @@ from support import tasks
 from support.processes import COMMAND, LIMIT, started, wait_until
 from support.scoring import TALE, FixedScores, assert_same_result
 
-TEXTS = [
-    "Nadia ran. It rained.",
-    "The mill burned down. Nobody knew. Omar wrote a word.",
-    "He left. She stayed.",
-]
+TEXTS = ["Nadia ran. It rained.", "The mill burned down. Nobody knew.", "He left. She stayed."]
 LONG = "The mill burned down and nobody knew. " * 40
 
 
 @pytest.fixture(scope="module")
 def encoder(bert_folder):
-    return StoryEncoder.from_pretrained(
-        bert_folder, device="cpu", dtype="float32", context_tokens=60
-    )
+    options = {"device": "cpu", "dtype": "float32", "context_tokens": 60}
+    return StoryEncoder.from_pretrained(bert_folder, **options)
 
 
 @pytest.mark.slow
@@ -43,14 +38,8 @@ def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog):
     for processes in (1, 2):
         errors, done = [], []
         with caplog.at_level(logging.WARNING):
-            results = score_stories(
-                iter(stories),
-                encoder,
-                batch_size=2,
-                on_error=errors.append,
-                progress=done.append,
-                processes=processes,
-            )
+            options = {"on_error": errors.append, "progress": done.append, "batch_size": 2}
+            results = score_stories(iter(stories), encoder, **options, processes=processes)
             rows = [result.json() | {"index": result.index} for result in results]
             found[processes] = rows, list(map(str, errors)), caplog.messages[:], done[-1]
         caplog.clear()
@@ -62,23 +51,18 @@ def test_results_errors_and_warnings_are_those_of_one_process(encoder, caplog):
 
 
 def test_what_can_not_be_pickled_is_refused_at_once(encoder):
-    class Local(FixedScores):
-        pass
-
-    with pytest.raises(TypeError, match="several processes need what can be pickled: .*Local"):
-        score_stories(TEXTS, encoder, operations=Local([1.0]), processes=2)
+    local = FixedScores(lambda: None)
+    with pytest.raises(TypeError, match="several processes need what can be pickled: .*lambda"):
+        score_stories(TEXTS, encoder, operations=local, processes=2)
 
 
 # Any function of tasks
 
 
-@pytest.mark.parametrize(
-    ("threads", "others", "copies"), [(1, [], True), (4, [], False), (1, ["server"], False)]
-)
-def test_tasks_are_in_order_read_lazily_and_end_their_processes(
-    threads, others, copies, monkeypatch
-):
+@pytest.mark.parametrize(("threads", "others"), [(1, []), (4, []), (1, ["server"])])
+def test_tasks_are_in_order_read_lazily_and_end_their_processes(threads, others, monkeypatch):
     """In copies of this process only on Linux, for one thread each, and if no other thread runs."""
+    copies = threads == 1 and not others
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     running = [threading.main_thread(), *(threading.Thread(name=name) for name in others)]
     monkeypatch.setattr(threading, "enumerate", lambda: running)
@@ -96,8 +80,8 @@ def test_tasks_are_in_order_read_lazily_and_end_their_processes(
         workers = [psutil.Process(pid) for pid in {pid for _, pid, _ in first}]
         this = psutil.Process()
         assert this not in workers
-        same_command = {worker.cmdline() == this.cmdline() for worker in workers}
-        assert same_command == {copies and sys.platform == "linux"}
+        are_copies = {worker.cmdline() == this.cmdline() for worker in workers}
+        assert are_copies == {copies and sys.platform == "linux"}
         with pytest.raises(ValueError, match="^this task fails$"):
             next(results)
     assert not any(map(psutil.Process.is_running, workers))
@@ -139,9 +123,8 @@ for number, pid, task in in_processes(tasks.start, iter(range(10**9)), 2):
 def test_processes_end_with_a_parent_that_is_killed():
     tests = Path(tasks.__file__).parents[1]
     with started(sys.executable, "-c", TASKS, tests, stdout=subprocess.PIPE) as process:
-        workers = [
-            psutil.Process(pid) for pid in {int(process.stdout.readline()) for _ in range(3)}
-        ]
+        pids = {int(process.stdout.readline()) for _ in range(3)}
+        workers = list(map(psutil.Process, pids))
         os.kill(process.pid, signal.SIGKILL)
         wait_until(lambda: all(map(has_ended, workers)))
 

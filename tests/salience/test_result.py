@@ -30,15 +30,11 @@ def test_rank_and_top(encoder):
         result.rank("deletion")
 
 
-def given_scores(windows, **scores) -> StorySalience:
-    sentences = [f"Sentence {i}." for i in range(windows[-1][1])]
-    return StorySalience(Story.parse({"sentences": sentences, "windows": windows}), scores)
-
-
 def test_disruption_is_compared_with_what_is_usual_at_its_place():
     usual = [0.0, 1.0, 2**-1.25, 3**-1.25]
     plain = [*usual, *usual, *usual[:3], 2 * usual[3]]
-    result = given_scores([[0, 4], [4, 8], [8, 12]], disruption=plain, deletion=plain, own=plain)
+    story = Story.parse({"sentences": [f"Sentence {i}." for i in range(12)], "windows": 3})
+    result = StorySalience(story, {"disruption": plain, "deletion": plain, "own": plain})
     # The first sentence of the story keeps 0; those of later windows, which have no score, count as
     # the median.
     assert result.compared("disruption") == pytest.approx([0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2])
@@ -63,12 +59,8 @@ def test_extracts_are_the_top_sentences_in_story_order():
     assert result.extract(0) == [] and str(result.extract(0)) == ""
     assert result.extract(1) == result.extract(share=0.01) == result.extract()
     assert str(result.extract(1, "deletion")) == "One."
-    for problem, k, share in (
-        ("negative", -1, None),
-        ("not both", 1, 0.5),
-        ("above 0", None, 0),
-        ("at most 1", None, 1.5),
-    ):
+    refused = ("negative", -1, None), ("not both", 1, 0.5), ("above 0", None, 0)
+    for problem, k, share in (*refused, ("at most 1", None, 1.5)):
         with pytest.raises(ValueError, match=problem):
             result.extract(k, share=share)
 
@@ -94,14 +86,13 @@ def test_plain_data_and_pandas(encoder):
     }
     frame = result.to_pandas()
     assert list(frame.columns) == ["sentence", "start", "end", "window", *OPERATIONS]
-    assert frame["window"].tolist() == [0, 1]
     assert frame["summarization"].tolist() == result.scores["summarization"]
 
 
 def sample(name="x"):
     source = {"text": "Nadia ran.\n\n  It rained.  The mill burned.", "id": name}
     scores = {"deletion": [0, 1 / 7, 2 / 7], "summarization": [1, 6 / 7, 5 / 7]}
-    return StorySalience(Story.parse(source, 2), scores, 512, 9, "one-pass", 3)
+    return StorySalience(Story.parse(source, 2), scores, 512, 9, "one-pass", 3, None, "dot")
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=6), st.data())
@@ -122,6 +113,7 @@ def test_text_between_sentences_is_spaces_in_saved_results():
     again = StorySalience.from_dict(json.loads(json.dumps(result.json())), index=3)
     assert again.json() == result.json()
     assert (again.title, again.notes, again.top(2)) == (result.title, result.notes, result.top(2))
+    assert "The similarity is dot, not cosine." in result.notes
     assert [again.story.text[start:end] for start, end in again.spans] == list(result.sentences)
 
 
