@@ -6,6 +6,7 @@ from huggingface_hub import ModelCard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from narrative_twins import default_encoder
 from narrative_twins.hub.cards import dataset_card, encoder_card, template
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure, read_facts
 
@@ -20,14 +21,10 @@ HOSTILE = st.one_of(
 @given(name=HOSTILE, base=HOSTILE, data=HOSTILE, dataset=HOSTILE, value=st.floats(-1, 1))
 def test_card_of_an_encoder_has_all_facts(name, base, data, dataset, value):
     figure = Figure("AUC of deletion", value, dataset, split="test")
-    facts = EncoderFacts(
-        name=name, base_model=base, training_data=data, figures=[figure], license="mit"
-    )
+    facts = EncoderFacts(name, base, training_data=data, figures=[figure], license="mit")
     text = str(encoder_card(facts, "somebody/encoder"))
-    assert all(
-        words in text
-        for words in (name, base, data, f"| {value:.3f} |", 'model="somebody/encoder"')
-    )
+    for words in (name, base, data, f"| {value:.3f} |", 'model="somebody/encoder"'):
+        assert words in text
     _, metadata, _ = text.split("---\n", 2)
     read = yaml.safe_load(metadata)
     assert read["model-index"][0]["name"] == name and read["license"] == "mit"
@@ -45,14 +42,10 @@ def test_card_without_facts():
 @given(name=HOSTILE, what=HOSTILE, column=HOSTILE)
 def test_card_of_a_data_set(name, what, column):
     facts = DatasetFacts(name=name, description=what, license="cc0-1.0", tags=["synthetic"])
-    card = dataset_card(
-        facts, {"twins": {column: "string"}}, {"twins": {"train": 1234, "test": 5}}, "a/b"
-    )
-    text = str(card)
-    assert all(
-        words in text
-        for words in (what, f"| `{column}` | string |", "| train | 1,234 |", '("a/b", "twins")')
-    )
+    rows = {"twins": {"train": 1234, "test": 5}}
+    card = dataset_card(facts, {"twins": {column: "string"}}, rows, "a/b")
+    for words in (what, f"| `{column}` | string |", "| train | 1,234 |", '("a/b", "twins")'):
+        assert words in str(card)
     assert card.data.pretty_name == name and "synthetic" in card.data.tags
     (configuration,) = card.data.configs
     assert configuration["config_name"] == "twins" and configuration["default"]
@@ -62,28 +55,21 @@ def test_card_of_a_data_set(name, what, column):
 def test_card_of_the_default_encoder_follows_the_template():
     """It has the headings of the current template, and the same figures in its metadata and its
     last two tables, of stories that no setting was chosen by, exactly and in one pass."""
-    from narrative_twins import default_encoder
-
     card = ModelCard.load(f"{default_encoder()}/README.md")
     heads = [line for line in template("model_card.md").splitlines() if line.startswith("## ")]
     assert [line for line in card.content.splitlines() if line.startswith("## ")] == heads
     rows = [line for line in card.content.splitlines() if "this encoder" in line][-2:]
     shown = [cell for row in rows for cell in row.split() if cell.startswith("0.")]
-    assert len(shown) == 16
-    assert sorted(f"{result.metric_value:.3f}" for result in card.data.eval_results) == sorted(
-        shown
-    )
+    values = [f"{result.metric_value:.3f}" for result in card.data.eval_results]
+    assert len(shown) == 16 and sorted(values) == sorted(shown)
 
 
 def test_facts_from_a_file(tmp_path):
     path = tmp_path / "facts.yaml"
     path.write_text("name: Mine\nfigures:\n- {metric: AUC, value: 0.5, dataset: Stories}\n")
-    assert read_facts(EncoderFacts, path) == EncoderFacts(
-        name="Mine", figures=[Figure("AUC", 0.5, "Stories")]
-    )
+    figures = [Figure("AUC", 0.5, "Stories")]
+    assert read_facts(EncoderFacts, path) == EncoderFacts(name="Mine", figures=figures)
     for content in ("nme: x", "- a", "a: [", "figures: [{x: 1}]", "[" * 1000):
         path.write_text(content)
-        with pytest.raises(
-            ValueError, match="(?s)is not a YAML mapping of facts .* name, base_model"
-        ):
+        with pytest.raises(ValueError, match="(?s)not a YAML mapping of facts .* name, base_model"):
             read_facts(EncoderFacts, path)

@@ -15,7 +15,6 @@ from transformers import pipeline
 from narrative_twins import (
     NarrativeTwinsTrainer,
     NarrativeTwinsTrainingArguments,
-    SalienceEvaluator,
     StoryEncoder,
     push_encoder,
     score_stories,
@@ -35,13 +34,7 @@ TEXT = "Omar cleaned a window. A man cried. Omar wrote a word."
 NAME = "somebody/encoder"
 """The name where nothing is loaded: libraries keep what they found under a name in this process."""
 FIGURE = Figure("Spearman of summarization", 0.25, "Stories", "somebody/stories", "validation")
-FACTS = EncoderFacts(
-    name="An encoder of one's own",
-    base_model="a random BERT",
-    training_data="none at all (CC0)",
-    figures=[FIGURE],
-    license="apache-2.0",
-)
+FACTS = EncoderFacts(base_model="a random BERT", figures=[FIGURE])
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +105,8 @@ def test_folder_of_a_plain_model_is_pushed_in_the_layout_of_others(bert_folder, 
     hub.repositories["models", NAME]["main"].append(files)
     found = SentenceTransformer(str(pushed(hub, tmp_path / "pushed")), device="cpu")
     assert found.encode("Omar ran.").shape == (32,)
-    text = files["README.md"].decode()
-    for words in ("a random BERT", "none at all (CC0)", "| 0.250 |", f'model="{NAME}"'):
-        assert words in text
-    (result,) = ModelCard(text).data.eval_results
-    found = (result.dataset_type, result.dataset_split, result.metric_value)
-    assert found == ("somebody/stories", "validation", 0.25)
+    (result,) = ModelCard(files["README.md"].decode()).data.eval_results
+    assert (result.dataset_type, result.metric_value) == ("somebody/stories", 0.25)
 
 
 def test_repository_with_files_is_not_overwritten(checkpoint, hub):
@@ -133,9 +122,7 @@ def test_repository_with_files_is_not_overwritten(checkpoint, hub):
 
 FAULTS = {
     "drop": "the connection failed.* run it again",
-    401: "hf auth login.*401",
     403: "write access.*403",
-    409: "run it again.*409",
     500: "run it again.*500",
 }
 
@@ -156,12 +143,6 @@ def test_refused_pushes(fault, checkpoint, hub, monkeypatch):
 def test_what_cant_be_pushed(checkpoint, hub, tmp_path, monkeypatch, capsys):
     with pytest.raises(OSError, match="nothing.*can't be loaded"):
         push_encoder(tmp_path / "nothing", NAME)
-    with pytest.raises(ValueError, match="Repo id must be in the form"):
-        push_encoder(checkpoint, "no/hub/id")
-    own = shutil.copytree(checkpoint, tmp_path / "own")
-    (own / "model.safetensors").unlink()
-    with pytest.raises(OSError, match="can't be loaded"):
-        push_encoder(own, NAME)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(HubError, match="HF_HUB_OFFLINE"):
         push_encoder(checkpoint, NAME)
@@ -176,8 +157,7 @@ def test_what_cant_be_pushed(checkpoint, hub, tmp_path, monkeypatch, capsys):
 
 
 def test_dry_run_sends_no_request(checkpoint, hub, tmp_path, capsys):
-    facts = tmp_path / "facts.yaml"
-    facts.write_text("name: Mine\nfigures:\n- {metric: AUC, value: 0.5, dataset: Stories}\n")
+    (facts := tmp_path / "facts.yaml").write_text("name: Mine")
     options = ["--to", NAME, "--dry-run", "--facts", str(facts)]
     assert main(["push", str(checkpoint), *options]) == 0
     shown = capsys.readouterr().out
@@ -193,9 +173,8 @@ def adapted(folder: str) -> SentenceTransformer:
     weights that they are merged into."""
     peft = pytest.importorskip("peft")
     model = trainable_encoder(folder, pooling="first").cpu()
-    targets = ["query", "value"]
     options = {"r": 2, "lora_alpha": 1, "init_lora_weights": False}
-    model.add_adapter(peft.LoraConfig(target_modules=targets, **options))
+    model.add_adapter(peft.LoraConfig(target_modules=["query", "value"], **options))
     return model.eval()
 
 
@@ -248,32 +227,22 @@ SETTINGS = {"report_to": "none", "use_cpu": True, "hub_model_id": NAME}
 
 
 def test_trainer_pushes_its_encoder_with_a_card_of_the_run(bert_folder, hub, tmp_path):
-    labeled = [{"story": ["Omar ran.", "He fell.", "He slept."], "counts": [0, 3, 1]}]
-    arguments = NarrativeTwinsTrainingArguments(
-        str(tmp_path / "run"), max_steps=1, seed=7, eval_strategy="steps", eval_steps=1, **SETTINGS
-    )
-    trainer = NarrativeTwinsTrainer(
-        trainable_encoder(bert_folder, pooling="first"),
-        arguments,
-        Dataset.from_list(ROWS),
-        Dataset.from_list(ROWS[:2]),
-        evaluator=SalienceEvaluator(labeled, name="salience"),
-    )
+    """What the card says is in tests/training/test_trainer.py."""
+    arguments = NarrativeTwinsTrainingArguments(str(tmp_path / "run"), max_steps=1, **SETTINGS)
+    rows = Dataset.from_list(ROWS)
+    trainer = NarrativeTwinsTrainer(trainable_encoder(bert_folder), arguments, rows)
     hub.fault = lambda method, path: 403 if "/commit/" in path else None
     trainer.train()
     with pytest.raises(HubError, match="write access"):
         trainer.push_to_hub()
     hub.fault = lambda method, path: None
-    trainer.facts = {"training_data": "four rows (CC0)", "evaluation_set": "One story"}
+    trainer.facts = {"training_data": "four rows (CC0)"}
     assert trainer.push_to_hub(license="cc0-1.0") == f"{hub.address}/{NAME}"
     files = hub.files("models", NAME)
     assert FILES <= set(files) and not [name for name in files if name.startswith(STATE)]
     text = files["README.md"].decode()
-    card = ModelCard(text)
-    assert card.data.license == "cc0-1.0"
-    assert {result.dataset_name for result in card.data.eval_results} == {"One story"}
-    assert "four rows (CC0)" in text and f'model="{NAME}"' in text
-    assert "marmoset" not in text and str(tmp_path) not in text and bert_folder not in text
+    assert "license: cc0-1.0" in text and "four rows (CC0)" in text and f'model="{NAME}"' in text
+    assert SECRET not in text and str(tmp_path) not in text and bert_folder not in text
     arguments.hub_model_id = None
     assert trainer.push_to_hub() == f"{hub.address}/me/run", "the user of the token"
 

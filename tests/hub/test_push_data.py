@@ -8,7 +8,7 @@ import pytest
 from datasets import Dataset, DatasetDict, get_dataset_config_names, load_dataset
 from huggingface_hub import DatasetCard
 
-from narrative_twins.data import load_story_twins, load_window_twins
+from narrative_twins.data import load_window_twins
 from narrative_twins.data.sources import corpus_rows
 from narrative_twins.hub import DatasetFacts, push_dataset
 
@@ -23,46 +23,24 @@ def exported(tmp_path_factory) -> Path:
     return folder
 
 
-def downloaded(hub, folder: Path) -> str:
-    """The files of a data set on the Hub, in a folder."""
-    for name, content in hub.files("datasets", NAME).items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return str(folder)
-
-
 def test_round_trip_of_a_data_set_with_two_configurations(hub, tmp_path):
     rows = [{"id": "1", "story": ["Omar-7 ran."], "twin": None}, {"id": "2", "story": ["He fell."]}]
     twins = DatasetDict(train=Dataset.from_list(rows), validation=Dataset.from_list(rows[:1]))
     labeled = Dataset.from_list([{"story": ["Omar ran.", "He fell."], "counts": [1, 4]}])
-    facts = DatasetFacts(
-        name="Stories", description="Two kinds: {{ 7 * 7 }}", source="Made up.", license="cc0-1.0"
-    )
-    data = {"twins": twins, "labeled": labeled}
+    data, facts = {"twins": twins, "labeled": labeled}, DatasetFacts(description="Two kinds")
     push_dataset(data, NAME, facts=facts, commit_message="Two kinds")
     assert hub.messages == ["Two kinds"]
-    folder = downloaded(hub, tmp_path / "folder")
+    for name, content in hub.files("datasets", NAME).items():
+        (tmp_path / "folder" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "folder" / name).write_bytes(content)
     for name, expected in (("twins", twins), ("labeled", {"train": labeled})):
-        found = load_dataset(folder, name, cache_dir=str(tmp_path / "cache"))
+        found = load_dataset(str(tmp_path / "folder"), name, cache_dir=str(tmp_path / "cache"))
         for split, part in expected.items():
             assert found[split].to_list() == part.to_list()
-    card = hub.files("datasets", NAME)["README.md"].decode()
-    assert "Omar-7" not in card and "{{ 7 * 7 }}" in card
-    for line in (
-        "| train | 2 |",
-        "| validation | 1 |",
-        "| `counts` | list of int64 |",
-        f'load_dataset("{NAME}", "labeled")',
-    ):
-        assert line in card
+    card = (tmp_path / "folder" / "README.md").read_text()
+    assert "Omar-7" not in card and "Two kinds" in card
     with pytest.raises(ValueError, match="no rows"):
         push_dataset({"twins": Dataset.from_list([])}, NAME)
-
-
-def test_plain_libraries_load_the_corpora(exported, hub):
-    hub.put("datasets", NAME, exported)
-    found = load_dataset(NAME, "stories", split="validation")
-    assert found["id"][:] == load_story_twins(split="validation")["id"][:]
 
 
 def test_exported_rows_are_those_of_the_package(exported, tmp_path):
