@@ -73,22 +73,14 @@ def test_batch_matches_naive_encoding(kind, drawn):
         assert (values[padding] == fill).all()
 
 
-@pytest.mark.parametrize(
-    ("columns", "options", "expected"),
-    [
-        (COLUMNS, {"distractors": False}, [STORY, TWIN]),
-        (("story", "twin", "negative_twin"), {}, [STORY, TWIN]),
-        (("story", "negative"), {}, [STORY, TWIN, DISTRACTOR, DISTRACTOR_TWIN]),
-    ],
-)
-def test_texts_of_incomplete_rows(columns, options, expected):
+def test_texts_of_rows_without_distractors_or_a_twin():
     """Without a twin, story and distractor are their own dropout twins."""
-    row = {column: SENTENCES[at : at + 2] for at, column in enumerate(columns)}
-    found = texts_of(collator(**options)([row]))
-    assert [side for _, side in found] == expected
-    if "twin" not in row:
-        assert found[0, STORY] == found[0, TWIN]
-        assert found[0, DISTRACTOR] == found[0, DISTRACTOR_TWIN]
+    row = {column: SENTENCES[at : at + 2] for at, column in enumerate(COLUMNS)}
+    assert list(texts_of(collator(distractors=False)([row]))) == [(0, STORY), (0, TWIN)]
+    del row["twin"], row["negative_twin"]
+    found = texts_of(collator()([row]))
+    assert [side for _, side in found] == [STORY, TWIN, DISTRACTOR, DISTRACTOR_TWIN]
+    assert found[0, STORY] == found[0, TWIN] and found[0, DISTRACTOR] == found[0, DISTRACTOR_TWIN]
 
 
 def shared(number: int) -> dict:
@@ -151,8 +143,6 @@ def test_text_beyond_the_context_is_cut_with_one_warning(context, warnings, capl
     assert caplog.text.count(warning) == warnings
 
 
-def test_invalid_settings_are_refused():
+def test_unknown_twins_are_refused():
     with pytest.raises(ValueError, match="twins='triplets' is unknown; use 'narrative' or 'drop"):
         collator(twins="triplets")
-    with pytest.raises(TypeError, match="must be a StoryEncoder's"):
-        TwinsCollator(encoder_of("bert")[1])

@@ -31,6 +31,12 @@ PAIRS = [
 """Rows for a loss of sentence-transformers, which is high for any weights that are not trained."""
 
 
+FLAGS = [
+    {"gradient_checkpointing": True},
+    {"torch_compile": True, "torch_compile_backend": "aot_eager"},
+]
+
+
 def without_dropout():
     """A model that two runs train alike, even if one of them recomputes or compiles it."""
     model = trainable()
@@ -50,16 +56,7 @@ def stock(folder, rows, model, loss, **options) -> SentenceTransformerTrainer:
 
 
 @pytest.mark.parametrize(("kind", "rows"), [(NarrativeTwinsLoss, TWINS), (SalienceLoss, JUDGED)])
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {},
-        pytest.param({"gradient_checkpointing": True}, marks=pytest.mark.slow),
-        pytest.param(
-            {"torch_compile": True, "torch_compile_backend": "aot_eager"}, marks=pytest.mark.slow
-        ),
-    ],
-)
+@pytest.mark.parametrize("flags", [{}, *(pytest.param(x, marks=pytest.mark.slow) for x in FLAGS)])
 def test_runs_as_in_the_trainer_of_sentence_transformers(kind, rows, flags, tmp_path):
     """Also with flags, which change how it is computed only."""
     options = {"max_steps": 3, "per_device_train_batch_size": 4, "logging_steps": 1}

@@ -38,11 +38,8 @@ class Interrupt(TrainerCallback):
 def test_interrupted_and_resumed_run_matches_an_uninterrupted_run(tmp_path):
     """Interrupted in the second of three epochs, with dropout, with other random twins in each
     epoch, and next to votes."""
-    sets = {
-        "stories": ROWS,
-        "windows": Dataset.from_list(FILMS),
-        "judged": Dataset.from_list(JUDGED),
-    }
+    rows = {"stories": TWINS, "windows": FILMS, "judged": JUDGED}
+    sets = {name: Dataset.from_list(each) for name, each in rows.items()}
     options = {"twins": "dropout", "num_train_epochs": 3, "per_device_train_batch_size": 4}
     options |= {"window_batch_size": 1, "learning_rate": 1e-3, "logging_steps": 1}
     options |= {"save_strategy": "steps", "save_steps": 5, "loss": {"judged": SalienceLoss}}
@@ -120,13 +117,10 @@ def test_invalid_rows_are_named_before_training_starts(where):
     model = trainable()
     loss = {"pairs": CosineSimilarityLoss(model)}
     pairs = Dataset.from_list([{"sentence1": "Why?", "sentence2": "No.", "score": 1.0}])
+    sets = {"films": rows, "pairs": pairs}
     for data, options, problem in (
         (rows, {}, ", row 1: 'story'.* is empty"),
-        (
-            {"films": rows, "pairs": pairs},
-            {"loss": loss},
-            r"\['films'\], row 1: 'story'.* is empty",
-        ),
+        (sets, {"loss": loss}, r"\['films'\], row 1: 'story'.* is empty"),
         ({"films": ROWS, "pairs": pairs}, {}, r"\['pairs'\], row 0: no column 'story'"),
         (ROWS.select([]), {}, ": there are no rows"),
     ):
@@ -153,23 +147,14 @@ def finished(tmp_path_factory):
     rows = [{**row, "title": f"Marmosets {at}"} for at, row in enumerate(TWINS)]
     labelled = [{"story": [*row["story"], "Why?"], "counts": [0, 1, 3]} for row in rows]
     info = DatasetInfo(license="cc0-1.0")
-    trainer = trainer_of(
-        folder,
-        {"stories": Dataset.from_list(rows, info=info), "films": Dataset.from_list(FILMS)},
-        eval_dataset=Dataset.from_list(rows[:4]),
-        evaluator=[SalienceEvaluator(labelled, name="votes"), TwinsEvaluator(rows, name="twins")],
-        num_train_epochs=3,
-        per_device_train_batch_size=4,
-        per_device_eval_batch_size=3,
-        dataloader_drop_last=True,
-        learning_rate=1e-3,
-        logging_steps=1,
-        seed=7,
-        eval_strategy="epoch",
-        save_strategy="epoch",
-        load_best_model_at_end=True,
-        metric_for_best_model=METRIC,
-    )
+    data = {"stories": Dataset.from_list(rows, info=info), "films": Dataset.from_list(FILMS)}
+    evaluators = [SalienceEvaluator(labelled, name="votes"), TwinsEvaluator(rows, name="twins")]
+    options = {"eval_dataset": Dataset.from_list(rows[:4]), "evaluator": evaluators}
+    options |= {"per_device_train_batch_size": 4, "per_device_eval_batch_size": 3}
+    options |= {"num_train_epochs": 3, "learning_rate": 1e-3, "logging_steps": 1, "seed": 7}
+    options |= {"eval_strategy": "epoch", "save_strategy": "epoch", "dataloader_drop_last": True}
+    options |= {"load_best_model_at_end": True, "metric_for_best_model": METRIC}
+    trainer = trainer_of(folder, data, **options)
     trainer.train()
     trainer.save_model(str(folder / "final"))
     # Here, since accelerate keeps the state of the last run only.
@@ -187,10 +172,8 @@ def test_metrics_and_curves_by_step_and_the_best_model(finished):
     for name, weight in load_file(folder / "final" / "model.safetensors").items():
         assert torch.equal(weight, saved[name])
     curves = json.loads((folder / "curves.json").read_text())
-    assert curves["loss"] == [list(e) for e in enumerate(logged(finished), start=1)]
-    assert curves[METRIC] == [
-        list(e) for e in zip((4, 8, 12), logged(finished, METRIC), strict=True)
-    ]
+    for name, steps in (("loss", range(1, 13)), (METRIC, (4, 8, 12))):
+        assert curves[name] == [list(e) for e in zip(steps, logged(finished, name), strict=True)]
     assert [step for step, _ in curves["eval_twins_accuracy"]] == [4, 8, 12]
     assert not {"step", "eval_runtime", "train_loss"} & curves.keys()
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")

@@ -150,9 +150,8 @@ def test_two_processes_train_as_one(tmp_path, bert_folder):
             assert_same(measured, alone, 1e-5)
     # Runs, and the same runs resumed: equally many batches, other rows, and the same weights.
     for (_, options), *runs in zip(RUNS, *(results["runs"] for results in both), strict=True):
-        for (whole, resumed), skipped in (
-            (each["batches"], options["save_steps"]) for each in runs
-        ):
+        for whole, resumed in (each["batches"] for each in runs):
+            skipped = options["save_steps"]
             assert len(whole) > skipped and resumed == whole[skipped:]
         first, second = (each["batches"][0] for each in runs)
         assert all(a != b for a, b in zip(first, second, strict=True))
