@@ -17,8 +17,7 @@ from narrative_twins.encoder.loading import POOLINGS
 from narrative_twins.training.trainer import trainable_encoder
 
 from support.models import DECODERS, encoder_of, modules
-from support.oracle import Oracle
-from support.scoring import TALE, score_story
+from support.scoring import TALE, assert_close, oracle_of, score_story
 
 TEXTS = ["Nadia ran.", "The old mill burned down; nobody was there, they said. Nadia ran.", "Über"]
 TASK = "Instruct: Find the story, its map and mill\nQuery:"
@@ -71,34 +70,18 @@ def test_texts_have_the_vectors_of_sentence_transformers(kind, pooling, include,
         assert unit(encoder.encode(TEXTS)) == pytest.approx(expected, abs=1e-5)
 
 
-def oracle_of(encoder):
-    tokens = encoder.tokenizer
-    prompts = {"prompt": encoder.prompt, "include_prompt": tokens.settings.include_prompt}
-    return Oracle(encoder.model, tokens.tokenizer, encoder.pooling, **prompts)
-
-
-def assert_scores(encoder, story, **options):
-    result = score_story(story, encoder, **options)
-    expected = oracle_of(encoder).score(result.sentences, result.windows)
-    for name, scores in expected.items():
-        assert result.scores[name] == pytest.approx(scores, abs=1e-5), name
-    return result
-
-
 @pytest.mark.parametrize("kind", ["qwen3", "mistral", "bert"])
 @pytest.mark.parametrize("include", [True, False])
 def test_one_pass_pools_the_prompt_as_exact_scores_do(kind, include, saved):
     folder = saved(kind, "mean", include)
     encoder = StoryEncoder.from_pretrained(folder, **OPTIONS, prompt_name="task")
-    sentences = split_sentences(TALE)[1:8]
-    oracle = oracle_of(encoder)
+    sentences, oracle = split_sentences(TALE)[1:8], oracle_of(encoder)
     for windows in (1, [3, 1, 3]):
+        exact = score_story(sentences, encoder, windows=windows)
+        assert_close(exact.scores, oracle.score(exact.sentences, exact.windows))
         result = score_story(sentences, encoder, windows=windows, approximate="one-pass")
-        expected = oracle.score_one_pass(result.sentences, result.windows)
-        assert_scores(encoder, sentences, windows=windows)
         if include or windows != 1:
-            for name, scores in expected.items():
-                assert result.scores[name] == pytest.approx(scores, abs=1e-5), name
+            assert_close(result.scores, oracle.score_one_pass(result.sentences, result.windows))
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -172,4 +155,5 @@ def test_decoder_with_a_table_of_positions():
     model = transformers.GPT2Model(transformers.GPT2Config(vocab_size=len(tokenizer), **size))
     encoder = StoryEncoder(model, tokenizer, pooling="lasttoken")
     assert encoder.passes.attention == "packed" and encoder.passes.is_causal
-    assert_scores(encoder, split_sentences(TALE)[1:6], windows=[3, 2])
+    result = score_story(split_sentences(TALE)[1:6], encoder, windows=[3, 2])
+    assert_close(result.scores, oracle_of(encoder).score(result.sentences, result.windows))

@@ -13,8 +13,7 @@ from narrative_twins.salience.plans import exact_plans, one_pass_plans, one_pass
 from narrative_twins.stories.story import Story
 
 from support.models import FAMILIES, encoder_of, small
-from support.oracle import Oracle
-from support.scoring import score_story
+from support.scoring import assert_close, oracle_of, score_story
 from support.strategies import stories, window_sizes
 
 STORY = ["Nadia ran.", "It rained on the old mill.", "She found a map under the floor."]
@@ -22,11 +21,8 @@ STORY += ["The bridge was gone!", "Why?"]
 
 
 def assert_one_pass(result, encoder):
-    oracle = Oracle(encoder.model, encoder.tokenizer.tokenizer, measure=result.similarity)
-    expected = oracle.score_one_pass(result.sentences, result.windows)
-    assert list(result.scores) == list(OPERATIONS)
-    for name, scores in expected.items():
-        assert result.scores[name] == pytest.approx(scores, abs=1e-5)
+    oracle = oracle_of(encoder, result.similarity)
+    assert_close(result.scores, oracle.score_one_pass(result.sentences, result.windows))
 
 
 @pytest.mark.parametrize("kind", FAMILIES)

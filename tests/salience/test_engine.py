@@ -4,7 +4,6 @@ import logging
 import math
 import re
 from itertools import count
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,22 +14,8 @@ from narrative_twins import OPERATIONS, StoryEncoder, StoryError, score_stories,
 from narrative_twins.salience.operations import SIMILARITIES
 
 from support.models import DECODERS, encoder_of, small
-from support.oracle import Oracle
-from support.scoring import TALE, FixedScores, score_story
+from support.scoring import TALE, FixedScores, assert_close, oracle_of, score_story
 from support.strategies import stories, window_sizes
-
-
-def assert_close(scores, expected):
-    assert scores.keys() == expected.keys()
-    for name, values in expected.items():
-        assert scores[name] == pytest.approx(values, abs=1e-5), name
-
-
-def by_oracle(encoder, result, measure="cosine"):
-    """The scores of the sentences and windows of a result by the naive oracle."""
-    options = encoder.pooling, measure, encoder.prompt
-    oracle = Oracle(encoder.model, encoder.tokenizer.tokenizer, *options)
-    return oracle.score(result.sentences, result.windows)
 
 
 @pytest.fixture
@@ -67,7 +52,7 @@ def test_parity_with_oracle(kind, windows, pooling):
         is_padded = attention == "padded" or kind == "mpnet"
         assert encoder.passes.attention == ("padded" if is_padded else "packed")
         result = score_story(split_sentences(TALE)[1:8], encoder, windows=windows)
-        assert_close(result.scores, by_oracle(encoder, result))
+        assert_close(result.scores, oracle_of(encoder).score(result.sentences, result.windows))
         assert all(np.ptp(scores) > 1e-4 for scores in result.scores.values()), "they differ"
 
 
@@ -81,7 +66,8 @@ def test_parity_with_oracle_on_any_stories_and_windows(sentences, similarity, da
     encoder = small(kind, pooling=pooling, prompt=prompt)
     story = {"sentences": sentences, "windows": data.draw(window_sizes(len(sentences)))}
     result = score_story(story, encoder, similarity=similarity)
-    assert_close(result.scores, by_oracle(encoder, result, similarity))
+    oracle = oracle_of(encoder, similarity)
+    assert_close(result.scores, oracle.score(result.sentences, result.windows))
     assert result.similarity == similarity
 
 
@@ -97,9 +83,8 @@ def test_parity_with_oracle_on_the_part_of_a_story_that_fits():
         assert 2 < stop - start < 12
         edges = [(0, lo - start), (lo - start, hi - start), (hi - start, stop - start)]
         spans = [(first, last) for first, last in edges if first < last]
-        read = SimpleNamespace(sentences=result.sentences[start:stop], windows=spans)
-        part = slice(lo - start, hi - start)
-        expected = {name: each[part] for name, each in by_oracle(encoder, read).items()}
+        scores = oracle_of(encoder).score(result.sentences[start:stop], spans)
+        expected = {name: each[lo - start : hi - start] for name, each in scores.items()}
         assert_close({name: each[lo:hi] for name, each in result.scores.items()}, expected)
 
 
