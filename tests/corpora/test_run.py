@@ -28,17 +28,15 @@ class Lengths(StoryScorer):
         raise AssertionError("a single process needs its encoder")
 
     def rows(self, stories):
-        rows = []
-        for story in stories:
-            self.scored += 1
-            row = dict.fromkeys(COLUMNS)
-            try:
-                sentences = list(Story.parse(story).sentences)
-                row |= {"sentences": sentences, "scores": {"summarization": [*map(len, sentences)]}}
-            except StoryError as error:
-                row["error"] = error.problem
-            rows.append(row)
-        return rows
+        self.scored += len(stories)
+        return [dict.fromkeys(COLUMNS) | self.row(story) for story in stories]
+
+    def row(self, story):
+        try:
+            sentences = list(Story.parse(story).sentences)
+        except StoryError as error:
+            return {"error": error.problem}
+        return {"sentences": sentences, "scores": {"summarization": [*map(len, sentences)]}}
 
 
 def corpus(*sizes):

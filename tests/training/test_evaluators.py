@@ -18,19 +18,8 @@ VOTES = [
     {"story": ["It rained.", "No one.", "The mill burned.", "Coins."], "counts": [4, 0, 0, 1]},
 ]
 """Stories with votes or other labels; in the third one all votes are equal."""
-FILMS = [
-    {
-        "story": ["Nadia ran.", "Rain.", "A toy.", "She swam.", "No one.", "I was.", "Why?"],
-        "windows": [[0, 3], [3, 5], [5, 7]],
-        "turning_points": [1, 4, 5],
-    },
-    {
-        "story": ["At dawn.", "It rained.", "A map.", "Coins.", "A letter.", "He laughed."],
-        "windows": [[0, 2], [2, 3], [3, 6]],
-        "turning_points": [0, 2, 5],
-    },
-]
-"""Stories with turning points; a window with one sentence has no AUC."""
+POINTS = {"story": ["Why?"], "turning_points": [1, 3, 5]}
+FILM = [["Nadia ran.", "Rain.", "A toy."], ["She swam."], ["No one.", "I was.", "Why?"]]
 
 
 @pytest.mark.parametrize("options", [{"name": "dev"}, {"operations": "deletion"}])
@@ -49,16 +38,17 @@ def test_votes(options):
 
 
 def test_turning_points():
-    model, evaluator = trainable().eval(), SalienceEvaluator(FILMS)
-    oracle = Oracle(model[0].auto_model, model.tokenizer)
-    scored = [oracle.score(film["story"], film["windows"]) for film in FILMS]
-    spans, points = ([film[name] for film in FILMS] for name in ("windows", "turning_points"))
-    expected = naive_points(scored, spans, points)
+    """In both forms of windows; a window with one sentence has no AUC."""
+    model, story, spans = trainable().eval(), sum(FILM, []), [[0, 3], [3, 4], [4, 7]]
+    rows = [POINTS | {"story": story, "windows": spans}, POINTS | {"story": FILM}]
+    evaluator = SalienceEvaluator(rows)
+    scored = Oracle(model[0].auto_model, model.tokenizer).score(story, spans)
+    expected = naive_points([scored] * 2, [spans] * 2, [POINTS["turning_points"]] * 2)
     assert evaluator(model) == pytest.approx(expected, nan_ok=True, abs=1e-6)
     assert evaluator.primary_metric == "summarization_auc"
 
 
-LABELS, POINTS = {"story": ["Why?"], "labels": [1.0]}, {"story": ["Why?"], "turning_points": [0]}
+LABELS = {"story": ["Why?"], "labels": [1.0]}
 ALONE = {"story": ["Why?"], "negative": ["No."], "twin": None}
 
 
