@@ -53,6 +53,12 @@ def tokens_read(sentences, spans, context):
     assert [(plan.window.lo, plan.window.hi) for plan in plans] == list(spans)
     for plan in plans:
         start, lo, hi, stop = plan.window
+        texts = {ids.tobytes(): len(ids) for chunks in plan.variants for ids, _ in chunks}
+        special = {ids.tobytes(): mask for (ids, mask) in sum(plan.variants[hi - lo :], [])}
+        assert special.keys() == (texts.keys() if len(spans) == 1 else set())
+        assert all(mask.sum() == 2 for mask in special.values())
+        assert plan.tokens == sum(texts.values())
+        assert (plan.cut_tokens > 0) == (sum(lengths) > context - 2)
         for i, chunks in zip(range(lo, hi), plan.variants, strict=False):
             pooled = np.concatenate([chunk.ids[chunk.pooled] for chunk in chunks])
             assert pooled.tolist() in (tokens.first[i].tolist(), tokens.later[i].tolist())
@@ -100,19 +106,6 @@ def test_the_share_of_one_pass_is_about_what_its_plans_read(context, windows):
         read.append(sum(map(len, texts)))
     share = one_pass_share(encoder, operations, story)
     assert 0.3 < share / (read[0] / read[1]) < 1
-
-
-@pytest.mark.parametrize("context", [12, 512])
-def test_a_plan_of_one_pass_has_the_tokens_of_its_texts(context):
-    """A window longer than the context is read in several."""
-    encoder = StoryEncoder(*encoder_of("bert"), context_tokens=context)
-    tokens = encoder.tokenize(STORY)
-    (plan,) = one_pass_plans(resolve_operations(one_pass=True), tokens, [(0, 5)])
-    chunks = [chunk for chunks in plan.variants for chunk in chunks]
-    texts = {chunk.ids.tobytes(): len(chunk.ids) for chunk in chunks}
-    pooled = sum(int(chunk.pooled.sum()) for chunk in chunks)
-    assert pooled == sum(map(len, tokens.later)) + 2 * len(texts)
-    assert plan.tokens == sum(texts.values()) and (plan.cut_tokens > 0) is (context == 12)
 
 
 @given(st.integers(2, 9), st.integers(0, 3), st.integers(0, 3), st.integers(1, 9))
