@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from narrative_twins import StoryEncoder, score_stories
-from narrative_twins.encoder.passes import PACKED, ForwardPasses, using_attention
+from narrative_twins.encoder.passes import PACKED, ForwardPasses
 
 from support.models import DECODERS, encoder_of, small
 from support.processes import run_python
@@ -78,8 +78,6 @@ def test_attention_of_the_model_is_restored():
         assert encoder.model.config._attn_implementation == PACKED
         encoder.passes.states([np.array([10**6], np.int32)])
     assert encoder.model.config._attn_implementation == before
-    with using_attention(encoder.model, None):
-        assert encoder.model.config._attn_implementation == before
 
 
 def test_threads_share_an_encoder():
