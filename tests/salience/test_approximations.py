@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narrative_twins import OPERATIONS, StoryEncoder
+from narrative_twins import StoryEncoder
 from narrative_twins.encoder.tokenizer import Window
 from narrative_twins.salience.operations import SIMILARITIES, Shifting, resolve_operations
 from narrative_twins.salience.plans import exact_plans, one_pass_plans, one_pass_share

@@ -162,6 +162,7 @@ def test_turning_points_are_judgments(tmp_path):
         ({"operations": "deletion", "temperature": {"shifting": 1}}, "name only deletion"),
         ({"max_shifts": 0}, "max_shifts=0"),
         ({"approximate": "two-pass"}, "choose 'one-pass' or None"),
+        (ONE_PASS | {"max_shifts": 2}, "max_shifts=2 has no effect in one pass"),
         (ONE_PASS | {"model": model_of("first")}, "approximate='one-pass' needs mean pooling"),
     ],
 )
