@@ -34,8 +34,7 @@ COSINES = np.array([
     [0.06, 0.15, 0.01, 0.09, 0.04, 0.20, 0.00, 0.20, 0.26, 1.00, 0.12],
     [0.00, 0.00, 0.00, 0.01, 0.18, 0.03, 0.01, 0.17, 0.38, 0.12, 1.00],
 ])  # fmt: skip
-"""The cosines of the 11 sentences of the example of Erkan and Radev (2004), rounded to two digits
-there."""
+"""The cosines of sentences in the example of Erkan and Radev (2004), rounded to two digits there."""
 PUBLISHED = {
     0.1: [0.6007, 0.8466, 0.3491, 0.7520, 0.5907, 0.7993, 0.3548, 1.0000, 0.5921, 0.6910, 0.5921],
     0.2: [0.6944, 0.7317, 0.6773, 0.6550, 0.4344, 0.8718, 0.4993, 1.0000, 0.7399, 0.6967, 0.4501],
@@ -80,8 +79,7 @@ def test_lexrank_gives_the_published_scores(threshold):
 
 @given(similarities(), st.sampled_from([0.0, 0.1, 0.3, None]), st.sampled_from([0.0, 0.5, 0.85]))
 def test_scores_are_pagerank(matrix, threshold, damping):
-    """TextRank has no edges from a sentence to itself, LexRank has; the similarities that are passed
-    are not changed."""
+    """LexRank has edges from a sentence to itself, TextRank has none."""
     before = matrix.copy()
     weights = np.maximum(matrix, 0)
     others = weights * (1 - np.eye(len(matrix)))
@@ -91,11 +89,11 @@ def test_scores_are_pagerank(matrix, threshold, damping):
     expected = power_iteration(edges.astype(float).tolist(), damping)
     scores = lexrank_scores(matrix, threshold=threshold, damping=damping)
     assert scores == pytest.approx(expected, abs=1e-10)
-    assert np.array_equal(matrix, before)
+    assert np.array_equal(matrix, before), "the similarities that are passed are not changed"
 
 
 def test_sentences_that_are_alike_tie_exactly():
-    """Also among others, where the last bits of their ranks may differ before they are rounded."""
+    """Also among others, where the last bits of their ranks may differ."""
     rng = np.random.default_rng(0)
     for n in range(2, 40):
         vectors = rng.normal(size=(n, 5))

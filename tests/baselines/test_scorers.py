@@ -98,8 +98,7 @@ def test_encoders_of_all_kinds(bert_folder):
 
 
 def test_whole_text():
-    """The cosine with the text as it is, whatever the windows; a story encoder's summarization is
-    the same if there is one window."""
+    """The cosine with the text; summarization is the same if there is one window."""
     vectors = {"A b.": [3, 4], "C d.": [4, 3], "E f.": [0, 0], "A b. C d.  E f.": [6, 8]}
     story = {"text": "A b. C d.  E f.", "sentences": ["A b.", "C d.", "E f."]}
     for windows in (1, 3):

@@ -1,6 +1,5 @@
 """The corpora that come with the package: their rows, and the figures in their cards."""
 
-import shutil
 import zlib
 from functools import partial
 from pathlib import Path
@@ -8,7 +7,6 @@ from statistics import mean
 
 import numpy as np
 import pytest
-from datasets import load_dataset
 from huggingface_hub import DatasetCard
 from pyarrow.parquet import read_schema
 from scipy.stats import entropy
@@ -55,18 +53,6 @@ def test_rows_and_splits(corpora, name):
     assert all(line(split, f"{count:,}") in card(name) for split, count in ROWS[name].items())
     assert f"{sum(ROWS[name].values()):,} " in card(name)
     assert sum(file.stat().st_size for file in (PACKAGE / name).iterdir()) < 1e6
-
-
-@pytest.mark.parametrize("name", ["synopses", "prose"])
-def test_card_and_files_are_a_valid_repository(corpora, name, tmp_path):
-    """`datasets` alone loads the repository as on the Hub, with the same rows."""
-    shutil.copytree(PACKAGE / name, tmp_path / "repository")
-    (tmp_path / "repository" / "README.md").write_text(card(name), encoding="utf-8")
-    found = load_dataset(str(tmp_path / "repository"), cache_dir=str(tmp_path / "cache"))
-    own = corpora[name]["validation"]
-    assert found["validation"]["id"][:] == own["id"][:]
-    if name == "synopses":
-        assert found["validation"].features == own.features
 
 
 @pytest.mark.parametrize("name", LOAD)

@@ -51,8 +51,7 @@ def test_spearman_and_auc_equal_scipy_and_scikit_learn(pair):
 
 
 def naive_partial(scores, labels, controls):
-    """Within each group ranks, centred and divided by the size; then residuals of one regression;
-    then Pearson."""
+    """Pearson of the residuals of one regression on ranks, centred and divided by the group's size."""
     columns = [], [], []
     for group in zip(scores, labels, controls, strict=True):
         n = len(group[0])
@@ -137,8 +136,7 @@ undefined = st.just(math.nan)
 
 
 def enumerated(a, b):
-    """The exact p-value: of all exchanges of pairs, the share whose mean difference is as far from
-    0."""
+    """Of all exchanges of pairs, the share whose mean difference is as far from 0."""
     pairs = [(x, y) for x, y in zip(a, b, strict=True) if not math.isnan(x) and not math.isnan(y)]
     observed = abs(sum(x - y for x, y in pairs))
     extreme = [

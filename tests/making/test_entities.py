@@ -133,9 +133,9 @@ def test_words_that_are_also_in_lower_case_are_no_names():
     assert kept[1] == "Hope is lost." and "Hope" not in kept[0]
 
 
-@pytest.mark.parametrize("label", ["MISC", "NORP", "WORK_OF_ART"])
-def test_kinds_of_entities(label):
-    pipeline = recognizer({label: ["Danish", "the Iliad"], "GPE": ["Troy"], "CARDINAL": ["two"]})
+def test_kinds_of_entities():
+    entities = {"NORP": ["Danish"], "WORK_OF_ART": ["the Iliad"], "GPE": ["Troy"]}
+    pipeline = recognizer(entities | {"CARDINAL": ["two"]})
     row = {"story": ["The Danish read the Iliad."], "twin": ["In Troy two Danish read the Iliad."]}
     twin = ["In Location A two Entity A read the Entity B."]
     assert replaced(row, pipeline=pipeline) == row | {"twin": twin}

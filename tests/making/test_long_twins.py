@@ -16,8 +16,7 @@ EVENTS = 40
 
 
 def embed(sentences):
-    """Sentences of the same event have the same vector, and neighboring events have similar
-    ones."""
+    """Sentences of the same event have the same vector, of neighboring events similar ones."""
     events = np.array([int(re.search(r"\d+", sentence)[0]) for sentence in sentences])
     return np.exp(-((events[:, None] - np.arange(EVENTS)) ** 2) / 2)
 

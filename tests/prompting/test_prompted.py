@@ -7,7 +7,6 @@ import pytest
 
 from narrative_twins import StoryError
 from narrative_twins.prompting import STYLES, Server, prompted_salience
-from narrative_twins.show.formats import FORMATS, write_results
 
 from support.chat_server import Model, completion, model_answer, prompt_of, serving
 
@@ -38,8 +37,7 @@ def schema_of(body):
 
 
 def range_asked(body):
-    """The numbers of the first and last sentence that may be chosen, which the prompt and the
-    schema tell."""
+    """The first and last sentence that may be chosen, by the schema and the prompt."""
     number = schema_of(body)["properties"]["most_important"]
     first, last = number["minimum"], number["maximum"]
     assert f"number of the sentence from {first} to {last}" in prompt_of(body)
@@ -107,8 +105,7 @@ def test_a_sentence_of_each_window_is_chosen(tmp_path):
 
 
 def test_windows_are_of_the_story_or_else_an_option(tmp_path):
-    """The same sentences in other windows: what they have in common is asked once, also within a
-    call."""
+    """What the same sentences in other windows have in common is asked once."""
     sentences = YEARS[:6]
     others = [{"sentences": sentences, "windows": sizes} for sizes in ([2, 4], [2, 2, 2])]
     stories = [sentences, *others]
@@ -122,14 +119,11 @@ def test_windows_are_of_the_story_or_else_an_option(tmp_path):
     assert results[1].scores["prompted_choice"][:2] == results[2].scores["prompted_choice"][:2]
 
 
-def test_results_work_as_those_of_score_stories(tmp_path):
+def test_the_same_call_gives_the_same_results_without_a_request(tmp_path):
     with serving(Model()) as model:
         results = ask(model, tmp_path, styles=list(STYLES), samples=2)
         again = ask(model, tmp_path, styles=list(STYLES), samples=2)
     assert again == results and set(model.asked.values()) == {1}
-    assert results[0]["scores"] == results[0].scores
-    for form in FORMATS:
-        assert all(write_results(results[:1], form))
 
 
 def test_a_story_without_scores(tmp_path, caplog):
@@ -149,7 +143,6 @@ def test_a_story_without_scores(tmp_path, caplog):
 def test_invalid_arguments(tmp_path):
     for stories, options, problem in (
         ([], {"styles": ["guess"]}, r"'guess'\], samples=10: use one or more of choose, rate"),
-        ([], {"styles": []}, "use one or more"),
         ([], {"samples": 0}, "samples=0"),
         ("One story.", {}, "several stories"),
         (["Fine.", ""], {}, "story 2"),
