@@ -18,24 +18,24 @@ TWO = [[[6, 13]], [[11, 21], [14, 20], [21, 23]]]
 SHARES = [[4 / 9, 2 / 9, 0], [0, 1, 0]]
 
 
-@pytest.mark.parametrize(
-    ("row", "labels", "annotations", "choices", "counts"),
-    [
-        ({"most_important": 2}, [0, 1, 0], [[0, 1, 0]], [2], [0, 1, 0]),
-        ({"choices": ["2"]}, [0, 1, 0], [[0, 1, 0]], [2], [0, 1, 0]),
-        ({"choices": [[1, 3], ["3", 3], []]}, *SELECTED, None, None),
-        ({"choices": []}, None, None, [], [0, 0, 0]),
-        ({"votes": [0, 1, 3]}, [0, 0.25, 0.75], None, None, [0, 1, 3]),
-        ({"labels": [1, 0.25, -2.5]}, [1, 0.25, -2.5], None, None, None),
-        ({"labels": [True, False, False]}, [1, 0, 0], None, None, None),
-        ({"annotations": GRADES}, [1.5, 0, 4.5], GRADES, None, None),
-        ({"turning_points": [0, "2"]}, [1, 0, 1], None, None, None),
-        ({"text": TEXT, "spans": TWO}, [2 / 9, 11 / 18, 0], SHARES, None, None),
-        ({"text": TEXT, "highlights": [[6, 13]]}, SHARES[0], SHARES[:1], None, None),
-        ({"text": TEXT, "spans": []}, [0, 0, 0], [[0, 0, 0]], None, None),
-        ({"summary": "The mill burned."}, None, None, None, None),
-    ],
-)
+FORMS = [
+    ({"most_important": 2}, [0, 1, 0], [[0, 1, 0]], [2], [0, 1, 0]),
+    ({"choices": ["2"]}, [0, 1, 0], [[0, 1, 0]], [2], [0, 1, 0]),
+    ({"choices": [[1, 3], ["3", 3], []]}, *SELECTED, None, None),
+    ({"choices": []}, None, None, [], [0, 0, 0]),
+    ({"votes": [0, 1, 3]}, [0, 0.25, 0.75], None, None, [0, 1, 3]),
+    ({"labels": [1, 0.25, -2.5]}, [1, 0.25, -2.5], None, None, None),
+    ({"labels": [True, False, False]}, [1, 0, 0], None, None, None),
+    ({"annotations": GRADES}, [1.5, 0, 4.5], GRADES, None, None),
+    ({"turning_points": [0, "2"]}, [1, 0, 1], None, None, None),
+    ({"text": TEXT, "spans": TWO}, [2 / 9, 11 / 18, 0], SHARES, None, None),
+    ({"text": TEXT, "highlights": [[6, 13]]}, SHARES[0], SHARES[:1], None, None),
+    ({"text": TEXT, "spans": []}, [0, 0, 0], [[0, 0, 0]], None, None),
+    ({"summary": "The mill burned."}, None, None, None, None),
+]
+
+
+@pytest.mark.parametrize(("row", "labels", "annotations", "choices", "counts"), FORMS)
 def test_forms_of_labels(row, labels, annotations, choices, counts):
     found = story_salience({"story": STORY, "storytitle": "Mill"} | row, "here")
     assert found == {
@@ -50,19 +50,10 @@ def test_forms_of_labels(row, labels, annotations, choices, counts):
     }
 
 
-FORMS = [
-    {"choices": [1, 3, 3]},
-    {"choices": [[1, 2], [3]]},
-    {"labels": [0.5, 2, 1]},
-    {"annotations": [[0.1, 0.2, 0.3], [0.7, 0, 0]]},
-    {"turning_points": [1]},
-    {"text": TEXT, "spans": [[[0, 7]], [[3, 22]]]},
-    {"summaries": ["The mill burned."]},
-]
-
-
 def test_loaded_rows_can_be_saved_and_loaded(cached, tmp_path):
-    rows = [{"story": STORY, "windows": [1, 2], "title": "Mill", **form} for form in FORMS]
+    # Votes are saved as labels and `counts`, which is no column of labels.
+    forms = [form for form, *_ in FORMS if "votes" not in form]
+    rows = [{"story": STORY, "windows": [1, 2], "title": "Mill", **form} for form in forms]
     load = cached(load_story_salience)
     found = load(write(tmp_path / "first.json", rows), "train")
     assert found.features == StorySalienceBuilder.FEATURES
@@ -100,11 +91,8 @@ def test_tables_give_the_labels_of_plain_rows(tmp_path, step):
 
 def test_a_table_without_annotators(cached, tmp_path):
     path = tmp_path / "table.csv"
-    path.write_text(
-        '\ufeffstory_id,title,sentence,label\nm,The Mill,"He said: ""Go,\nnow!""",0.25\n'
-        "m,,It rained.,1\nn,,A.,0\n",
-        encoding="utf-8",
-    )
+    rows = 'm,The Mill,"He said: ""Go,\nnow!""",0.25\nm,,It rained.,1\nn,,A.,0\n'
+    path.write_text(f"\ufeffstory_id,title,sentence,label\n{rows}", encoding="utf-8")
     first, second = cached(load_story_salience)(path, "train").to_list()
     assert (first["id"], first["title"]) == ("m", "The Mill")
     assert first["story"] == ['He said: "Go,\nnow!"', "It rained."]

@@ -7,6 +7,7 @@ from functools import partial
 
 import pyarrow.parquet
 import pytest
+from data import test_rows
 from data.conftest import write
 from datasets import Dataset, DatasetDict, Features, IterableDataset, IterableDatasetDict
 
@@ -24,22 +25,8 @@ from narrative_twins.stories import reading
 from support.memory import memory_below
 
 TWINS = {"id": "a", "story": ["Nadia ran."], "twin": ["She hurried."]}
-SHORT = {
-    "story": ["Nadia ran.", "\u2028 It \U0001f600."],
-    "twin": ["She hurried."],
-    "negative": None,
-    "negative_twin": ["No one ran."],
-    "story_votes": [0, 3],
-    "negative_votes": None,
-}
-LONG = {
-    "title": "",
-    "story": [["Nadia ran."], ["It rained.", "She fell."]],
-    "twin": ["She hurried.", "Water.", "So."],
-    "twin_windows": [[0], [0, 1], []],
-    "negative": [["No."], ["No one."]],
-    "turning_points": [2],
-}
+SHORT = test_rows.TWINS | {"story": ["Nadia ran.", "\u2028 It \U0001f600."], "negative": None}
+LONG = test_rows.SYNOPSIS
 
 
 @pytest.mark.parametrize("name", ["r.jsonl", "r.ndjson.gz", "r.json.gz", "r.parquet"])

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from itertools import pairwise
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -239,38 +240,26 @@ def test_results_of_other_scorers(votes, tmp_path):
 
 
 @pytest.mark.slow
-def test_saved_scores_are_not_computed_again(votes, bert_folder, tmp_path, monkeypatch):
-    def run(**options):
-        return evaluate(
-            {"tiny": bert_folder}, votes, tmp_path / "out", baselines="trail", **options
-        )
+def test_saved_scores_are_not_computed_again(votes, bert_folder, tmp_path):
+    def run(operation="deletion", **options):
+        encoders = {"tiny": bert_folder}
+        options |= {"operations": operation, "baselines": "trail"}
+        return evaluate(encoders, votes, tmp_path / "out", **options).json()
 
-    first = run(operations=["deletion"]).json()
-    files = sorted((tmp_path / "out" / "scores").iterdir())
-    assert [file.suffix for file in files] == [".jsonl"], "the encoder"
-
-    scored = []
-    original = scorers.score_stories
-
-    def count(stories, *arguments):
-        scored.append(len(stories))
-        return original(stories, *arguments)
-
-    monkeypatch.setattr(scorers, "score_stories", count)
-    assert run(operations=["deletion"]).json() == first and scored == []
-    run(operations=["summarization"])
-    run(operations=["deletion"], windows=2)
-    assert scored == [5, 5]
-    # An interrupted run: the scores of two stories are there.
-    (saved,) = files
+    first = run()
+    (saved,) = (tmp_path / "out" / "scores").iterdir()
     complete, log = saved.read_text(), saved.with_suffix(".log")
-    saved.unlink()
-    with monkeypatch.context() as patch:
-        patch.setattr(JsonlLog, "complete", lambda log, path: None)
-        run(operations=["deletion"])
-    log.write_text("".join(log.read_text().splitlines(keepends=True)[:3]))
-    assert run(operations=["deletion"]).json() == first and scored == [5, 5, 5, 3]
-    assert saved.read_text() == complete
+    with patch.object(scorers, "score_stories", wraps=scorers.score_stories) as scorer:
+        assert run() == first and not scorer.called
+        run("summarization")
+        run(windows=2)
+        # An interrupted run: the scores of two stories are there.
+        saved.unlink()
+        with patch.object(JsonlLog, "complete"):
+            run()
+        log.write_text("".join(log.read_text().splitlines(keepends=True)[:3]))
+        assert run() == first and saved.read_text() == complete
+    assert [len(call.args[0]) for call in scorer.call_args_list] == [5, 5, 5, 3]
 
 
 def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
@@ -295,10 +284,7 @@ def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
     [
         ({"data": None}, "pass data"),
         ({"operations": "summary"}, "summarization"),
-        (
-            {"against": "trial"},
-            "no row 'trial' for votes; choose from .*'default deletion', 'lead'",
-        ),
+        ({"against": "trial"}, "no row 'trial' for votes; .*'default deletion', 'lead'"),
         ({"results": {"default": "x.jsonl"}}, "more than one scorer has the name 'default'"),
         ({"split": "test"}, "no split 'test' in votes, only train"),
     ],

@@ -24,13 +24,6 @@ from support.chat_server import Model, serving, story_in
 from support.command import run
 from support.rows import read_rows, write_rows
 
-HOSTILE = [
-    "{{count}} {count} %s $story",
-    "He said \"no\" \\ 'yes' }}",
-    "{% raw %} </story> \u202eשלום",
-    "```json",
-    "🦊",
-]
 STORY = split_sentences(
     "Ada lost the ring. She cried all night. A fox found it. It wore it home. Ada laughed at last."
 )
@@ -56,7 +49,7 @@ def all_steps(windows, options):
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=5))
-@example(HOSTILE)
+@example(["{{count}} {count} %s", "He said \"no\" \\ 'yes' }}", "</story> \u202eשלום", "```json"])
 def test_prompts_contain_the_story_unchanged(story):
     options = TwinOptions()
     for step in all_steps([story], options):
