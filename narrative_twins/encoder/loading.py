@@ -62,7 +62,7 @@ _SAVE = "save the model as safetensors with save_pretrained"
 
 
 def default_encoder() -> str:
-    """Return the folder of the default encoder in this package, which has its model card."""
+    """Return the folder in this package of the default encoder and its model card."""
     return str(DEFAULT_ENCODER)
 
 
@@ -462,8 +462,8 @@ def settings_of(model: Any, pooling: str | None = None) -> CheckpointSettings:
 
 
 def check_pooling(name: str, is_causal: bool = False) -> Pooling:
-    """Return `name`, the name of a pooling. Raises ValueError if the pooling is not supported, or
-    not for a model that reads from left to right only (`is_causal`)."""
+    """Check that the pooling `name` is supported, and return it. Raises ValueError if it is not, or
+    not by a model that reads from left to right only (`is_causal`)."""
     problem = ""
     if not name.islower():  # the name of a class
         problem = f"module {name!r} is not supported, only Normalize after the pooling"

@@ -68,7 +68,7 @@ class EncoderFacts:
     language: str = "en"
 
     def __post_init__(self) -> None:
-        """Make figures of mappings, which they are in a file."""
+        """Turn figures that are mappings, as they are in a file, into `Figure`s."""
         self.figures = [x if isinstance(x, Figure) else Figure(**x) for x in self.figures]
 
 

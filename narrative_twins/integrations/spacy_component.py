@@ -71,10 +71,10 @@ class SalienceComponent(Pipe):
     pipeline has the settings with the name of the encoder, but not the weights of the encoder.
 
     Args:
-        model, device, dtype, context_tokens: the encoder, see `StoryEncoder.from_pretrained`. It is
-            loaded for the first document; OSError if it can't be.
-        operations, windows, approximate, similarity, on_truncation: see
-            `ScoringOptions`; ValueError if one is invalid.
+        model, device, dtype, context_tokens: see `StoryEncoder.from_pretrained`. The encoder is
+            loaded for the first document; raises OSError if that fails.
+        operations, windows, approximate, similarity, on_truncation: see `ScoringOptions`; raises
+            ValueError if one is invalid.
         attribute: the name of the extension attributes.
     """
 
@@ -100,7 +100,8 @@ class SalienceComponent(Pipe):
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 32) -> Iterator[Doc]:
         """Score documents, each batch at once, and yield them. A document that can't be scored goes
-        to the error handler of the pipeline, by default raising its error, and else is left out."""
+        to the error handler of the pipeline, which by default raises the error; else it is left
+        out."""
         for batch in minibatch(stream, batch_size):  # type: ignore[no-untyped-call]
             errors = self._score(batch)
             for index, error in errors.items():

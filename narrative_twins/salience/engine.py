@@ -81,7 +81,7 @@ def score_stories(
         progress = Progress(checked.progress, "stories", expected)
 
     def parsed(source: Any) -> Outcome:
-        """Return a result whose scores are 0, or an error if the story can't be parsed."""
+        """Parse a story: return a result whose scores are 0, or the error if that fails."""
         try:
             story = Story.parse(source, checked.windows, checked.splitter)
         except StoryError as error:
@@ -108,7 +108,7 @@ def _results(
     outcomes: Generator[Outcome, None, None], options: ScoringOptions, progress: Progress | None
 ) -> Iterator[StorySalience]:
     """Yield the results among outcomes, with their indices. Errors are raised or reported as the
-    options say, and the first truncated story is reported."""
+    option `on_error` says, and the first truncated story is reported."""
     on_error, warns = options.on_error, options.on_truncation == "warn"
     with closing(progress) if progress else nullcontext(), closing(outcomes):
         for index, outcome in enumerate(outcomes):

@@ -154,9 +154,9 @@ class Operation(ABC):
     @abstractmethod
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return the scores of the window's sentences, shape `(window.size,)`, from one vector per
-        order, shape `(orders, dimensions)`. An operation to train with (`SalienceLoss`) must also
-        take torch's tensors, and so use only `similarity` and methods that arrays and tensors
-        share; windows then have several sentences."""
+        order, shape `(orders, dimensions)`. To be trained with `SalienceLoss`, an operation must
+        also take torch's tensors: it may then use only `similarity` and methods that arrays and
+        tensors share, and gets windows of several sentences."""
 
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
         """Return the scores of a story as they are compared with each other, in ranks, stars and
@@ -171,7 +171,8 @@ class Operation(ABC):
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return approximate scores, shape `(window.size,)`, from the token states of one forward
-        pass over the story; optional. To train in one pass, it must also take tensors, as `scores`.
+        pass over the story; optional. To be trained in one pass, it must also take tensors, as
+        `scores`.
 
         Args:
             sums: the sum of the token states of each sentence of the window, shape `(window.size,
@@ -263,7 +264,7 @@ class Deletion(Operation):
                 yield (*range(window.start, i), *range(i + 1, window.stop))
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return 1 − sim of the story and the story without each sentence."""
+        """Return 1 − sim(story, story without the sentence) for each sentence."""
         return self.change(vectors[0], vectors[1:]) if window.size > 1 else np.zeros(1)
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -305,7 +306,7 @@ class Shifting(Operation):
                     yield (*others[:before], i, *others[before:])
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return 1 − mean sim of the story and the story with each sentence moved."""
+        """Return 1 − mean sim(story, story with the sentence moved) for each sentence."""
         if window.size == 1:
             return np.zeros(1)
         # One row per sentence: all sentences have the same number of new positions.
@@ -373,7 +374,7 @@ class Disruption(Operation):
                 yield tuple(range(window.start, i + 1))
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return 1 − sim of the prefix that ends with each sentence and the one before."""
+        """Return 1 − sim(prefix with the sentence, prefix before it) for each sentence."""
         return self._changes(vectors) if window.size > 1 else np.zeros(1)
 
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
@@ -412,7 +413,7 @@ class Summarization(Operation):
             yield (i,)
 
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return sim of the story and each sentence alone."""
+        """Return sim(story, the sentence alone) for each sentence."""
         return self.similarity(vectors[0], vectors[1:])
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -206,7 +206,7 @@ def one_pass_plans(
 
 def one_pass_share(encoder: StoryEncoder, operations: Sequence[Operation], story: Story) -> float:
     """Return roughly how much one pass over a story reads, as a share of what exact plans read, by
-    its first windows; 1 if the encoder or all operations have no one-pass form."""
+    the sentences of its first windows; 1 if the encoder or all operations have no one-pass form."""
     if encoder.pooling != "mean" or not any(operation.has_one_pass for operation in operations):
         return 1.0
     tokens, spans = encoder.tokenize(story.sentences), story.windows[:_SAMPLE]

@@ -64,9 +64,8 @@ class Scored:
         return self.scores[name]
 
     def compared(self, operation: str | None = None) -> list[float]:
-        """Return the scores of an operation as `rank`, `top`, stars and shades compare them: for
-        disruption adjusted for the place in a window, else as `scores_of`
-        (`Operation.compared`)."""
+        """Return the scores of an operation as `rank`, `top`, stars and shades compare them, see
+        `Operation.compared`: adjusted for the place in a window for disruption, else unchanged."""
         name = self.primary_operation if operation is None else operation
         scores = self.scores_of(name)
         # Saved scores may be by an operation of somebody who has not registered it here.

@@ -241,8 +241,8 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         `layout`, which each loss makes in `forward`, says what the vectors are of."""
 
     def batch(self, features: Iterable[dict[str, Any]], column: str) -> dict[str, Any]:
-        """Return the single batch in `features`. Raises ValueError if another collator has made it:
-        there are several, or it lacks `column`."""
+        """Return the only batch in `features`. Raises ValueError if there are several, or it lacks
+        `column`, as batches of other collators do."""
         texts, *others = features
         if others or column not in texts:
             raise ValueError(

@@ -56,7 +56,7 @@ class JudgedWindow:
 
     def scores(self, operation: Operation, vectors: Any) -> Any:
         """Return an operation's scores of the window's sentences, shape (window.size,), from the
-        window vectors of the batch. (Operations take a tensor in place of an array.)"""
+        window vectors of the batch. (Operations take a tensor as they take an array.)"""
         if not self.parts:
             texts, places = map(list, zip(*self.vectors[operation.name], strict=True))
             return operation.scores(self.window, vectors[texts, places])

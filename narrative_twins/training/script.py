@@ -131,7 +131,7 @@ def parse_arguments(
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """Return the settings of a YAML file, added to the settings of the file that `base` names."""
+    """Return the settings of a YAML file, and of its `base` file where it has none."""
     with path.open(encoding="utf-8") as file:
         settings: dict[str, Any] = yaml.safe_load(file) or {}
     base = settings.pop("base", None)
