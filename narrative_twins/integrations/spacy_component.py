@@ -99,8 +99,8 @@ class SalienceComponent(Pipe):
         return next(self.pipe([doc]), doc)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 32) -> Iterator[Doc]:
-        """Score documents, each batch at once, and yield them. A document that can't be scored goes
-        to the error handler of the pipeline, which by default raises the error; else it is left
+        """Score and yield documents, each batch at once. The pipeline's error handler gets
+        documents that can't be scored; it raises the error by default, otherwise they are left
         out."""
         for batch in minibatch(stream, batch_size):  # type: ignore[no-untyped-call]
             errors = self._score(batch)

@@ -155,8 +155,8 @@ class Operation(ABC):
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return the scores of the window's sentences, shape `(window.size,)`, from one vector per
         order, shape `(orders, dimensions)`. To be trained with `SalienceLoss`, an operation must
-        also take torch's tensors: it may then use only `similarity` and methods that arrays and
-        tensors share, and gets windows of several sentences."""
+        also take torch's tensors, by `similarity` and methods that arrays and tensors share; all
+        windows then have several sentences."""
 
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
         """Return the scores of a story as they are compared with each other, in ranks, stars and
@@ -171,8 +171,7 @@ class Operation(ABC):
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return approximate scores, shape `(window.size,)`, from the token states of one forward
-        pass over the story; optional. To be trained in one pass, it must also take tensors, as
-        `scores`.
+        pass over the story; optional. To train in one pass, it must also take tensors, as `scores`.
 
         Args:
             sums: the sum of the token states of each sentence of the window, shape `(window.size,

@@ -95,9 +95,8 @@ def _result(future: Future[Any]) -> Any:
 
 
 def _start_worker(start: bytes, numbers: Any, parent: Any, copied: Any, threads: int) -> None:
-    """Prepare a worker process: take its number from the queue `numbers`, and end it when the pipe
-    `parent` is closed. `_work` unpickles `start` for the first task, which then raises its
-    errors."""
+    """Prepare a worker process, which takes its number from the queue `numbers`, and ends when the
+    pipe `parent` closes. `_work` unpickles `start`, so that a task raises its errors."""
     # The first process ends this one after Ctrl-C, and after Ctrl-Break on Windows.
     for name in {"SIGINT", "SIGBREAK"} & set(dir(signal)):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
