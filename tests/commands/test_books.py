@@ -10,38 +10,27 @@ from narrative_twins import BookSalience, StoryEncoder, score_book
 from narrative_twins.books.result import read_book_salience
 
 from support.command import run
-from support.tales import TALE
+
+TALE = """Chapter 1: The Map|Nadia found a map. It was old.|* * *|She ran. It rained.|Chapter 2
+|The bridge was gone. Nadia swam across alone.|Chapter 3|The mill burned down. I was there. So."""
 
 
 @pytest.fixture
 def tale(tmp_path):
-    path = tmp_path / "tale.txt"
-    chapters = []
-    for number, chapter in enumerate(TALE.chapters):
-        parts = [TALE.heading(number)]
-        for i, paragraph in enumerate(chapter.paragraphs):
-            mark = "* * *\n\n" if i in chapter.breaks else ""
-            parts.append(mark + TALE.text[slice(*paragraph)])
-        chapters.append("\n\n".join(parts))
-    path.write_text("\n\n\n".join(chapters) + "\n")
-    return path
+    (tmp_path / "tale.txt").write_text(TALE.replace("\n", "").replace("|", "\n\n"))
+    return tmp_path / "tale.txt"
 
 
 @pytest.fixture
-def encoder(bert_folder):
-    return ["--model", bert_folder, "--dtype", "float32", "--device", "cpu"]
+def book(bert_folder):
+    """Runs a command, by default `book`, with a small encoder."""
+    options = ["--model", bert_folder, "--dtype", "float32", "--device", "cpu"]
+    return lambda *arguments, command="book": run(command, *options, *arguments)
 
 
 @pytest.fixture
-def book(encoder):
-    """Runs `book` with a small encoder."""
-    return partial(run, "book", *encoder)
-
-
-@pytest.fixture
-def extract(encoder):
-    """Runs `extract` with a small encoder."""
-    return partial(run, "extract", *encoder)
+def extract(book):
+    return partial(book, command="extract")
 
 
 @pytest.fixture
@@ -91,8 +80,6 @@ def test_sentences_are_scored_in_one_pass_unless_the_user_wants_exact_scores(boo
     """The last of several flags counts."""
     for flags, approximate in (
         ([], "one-pass"),
-        (["--fast"], "one-pass"),
-        (["--exact"], None),
         (["--exact", "--fast"], "one-pass"),
         (["--fast", "--exact"], None),
     ):
@@ -103,8 +90,6 @@ def test_sentences_are_scored_in_one_pass_unless_the_user_wants_exact_scores(boo
 def test_extracts_in_all_formats(extract, tale, expected, tmp_path):
     found = expected.extract(share=0.4)
     assert extract(tale, "--share", "40%").out == f"{found}\n"
-    assert extract(tale, "--share", "0.4", "-f", "markdown").out == found.to_markdown()
-    assert extract(tale, "--sentences", 3).out == f"{expected.extract(3)}\n"
     assert extract(tale, "--words", 20).out == f"{expected.extract(words=20)}\n"
     assert extract(tale, "-o", tmp_path / "short.md", "--share", "0.4").code == 0
     assert (tmp_path / "short.md").read_text() == found.to_markdown()
@@ -132,19 +117,14 @@ def test_saved_scores_need_no_encoder(book, extract, tale, expected, tmp_path, m
 
 
 REFUSED = [
-    ("book tale.txt --level page", 2, "'page' is not one of 'chapter', 'scene', 'sentence'"),
     ("book tale.txt -o out.csv", 2, "does not apply to a book; choose from text"),
     ("book tale.txt -f html --top 2", 2, "--top with a book needs --format text"),
-    ("book tale.txt --resume", 2, "--resume needs"),
     ("show tale.json --format csv", 2, "--format csv does not apply to a book; choose from text"),
     ("show tale.json --operations deletion", 2, "--operations does not apply to a book"),
     ("show tale.json -f html --top 2", 2, "--top with a book needs --format text or"),
     ("show tale.json tale.json", 2, "the scores of a book are shown by themselves; name one file"),
-    ("show tale.json -f extract", 1, "level 'sentence' was not scored"),
-    ("extract missing.txt", 1, "missing.txt: can't be read"),
     ("extract tale.txt --share 200%", 2, "'200%' is not a share of the sentences"),
     ("extract tale.txt --share 0.1 --words 9", 2, "use one"),
-    ("extract tale.txt -o out.epub", 2, ".epub is not the suffix of a format; use one of .txt, "),
 ]
 
 

@@ -45,27 +45,30 @@ def test_rows_are_the_results_of_the_engine(corpus, bert_folder, tmp_path):
     assert command() == (0, "", summary.format(0))
     done = command("--exact")
     assert done.code == 2 and "started with" in done.err and "approximate" in done.err, done
-    assert 'similarity null (now "dot")' in command("--similarity", "dot").err
     assert command("--exact", "--similarity", "dot", "-o", "exact").code == 0
     about = {(row["approximate"], row["similarity"]) for row in rows_of(tmp_path / "exact")}
     assert about == {(None, "dot")}
 
 
-def test_files_of_all_kinds(corpus, tmp_path):
+def test_files_of_all_kinds(corpus, hub, tmp_path):
     """Each once, by its first name; patterns; a column."""
     write_rows(tmp_path / "many" / "b.jsonl", stories(2))
     Dataset.from_list(stories(3, "feet")).to_parquet(tmp_path / "many" / "a.parquet")
     (tmp_path / "many" / "c.csv").write_text("id,plot\nx,Nadia ran. It rained.\n")
     (tmp_path / "tale.txt").write_text("The mill burned. Nobody knew.")
     write_rows(tmp_path / "deep" / "x.jsonl", stories(1))
+    write_rows(tmp_path / "hub" / "test.jsonl", [{"plot": "Nadia ran."}])
+    hub.put("datasets", "somebody/stories", tmp_path / "hub")
     files = ["many", "tale.txt", "d*p/*.jsonl", "tale.txt", tmp_path / "tale.txt"]
-    done = corpus(*files, "--column", "plot", "-o", "out")
-    assert done.code == 1 and "8 stories in 1 shard" in done.err
+    names = ["somebody/stories", "hf://datasets/somebody/stories/test.jsonl"]
+    done = corpus(*files, *names, "--column", "plot", "-o", "out")
+    assert done.code == 1 and "10 stories in 1 shard" in done.err
     rows = rows_of(tmp_path / "out")
     assert [(row["source"], row["row"], row["error"] is None) for row in rows][5:] == [
         ("many/c.csv", 0, True),
         ("tale.txt", 0, True),
         ("deep/x.jsonl", 0, False),
+        *((name, 0, True) for name in names),
     ]
     assert "the row has no column 'plot' (it has id, text)" in rows[0]["error"]
     done = corpus("many/a.parquet", "tale.txt", "deep/*.jsonl", "-o", "plain/")
@@ -102,18 +105,3 @@ def test_standard_input_and_jobs(corpus, tmp_path):
     assert "'0/4' is not a job" in corpus("-", "--shard", "0/4", "-o", "out").err
     found = [(row["source"], row["id"]) for row in rows_of(tmp_path / "out")]
     assert found == [("standard input", f"s{n}") for n in range(4)]
-
-
-def test_data_sets_on_the_hub(hub, corpus, tmp_path):
-    source = tmp_path / "source"
-    write_rows(
-        source / "train.jsonl", [{"id": row["id"], "body": row["text"]} for row in stories(5)]
-    )
-    write_rows(source / "test.jsonl", [{"id": "t", "body": "The mill burned. Nobody knew."}])
-    hub.put("datasets", "somebody/stories", source)
-    names = ["somebody/stories", "hf://datasets/somebody/stories/test.jsonl"]
-    done = corpus(*names, "--column", "body", "--out", "out")
-    assert done.code == 0 and "7 stories in 1 shard in out (7 new)" in done.err
-    rows = rows_of(tmp_path / "out")
-    assert {row["source"] for row in rows} == set(names)
-    assert sorted(row["id"] for row in rows) == ["s0", "s1", "s2", "s3", "s4", "t", "t"]

@@ -1,6 +1,5 @@
 """The command `narrative-twins make align`."""
 
-import shutil
 from functools import partial
 
 import numpy as np
@@ -8,17 +7,11 @@ import pytest
 from datasets import disable_progress_bars
 
 from narrative_twins import TwinsCollator, push_dataset
-from narrative_twins.baselines.scorers import cosine_matrix
 from narrative_twins.commands.make import parse_similarities
 from narrative_twins.data import load_window_twins
-from narrative_twins.data.rows import check_twins_row, twin_windows
+from narrative_twins.data.rows import check_twins_row
 from narrative_twins.hub.facts import DatasetFacts, read_facts
-from narrative_twins.making.long_twins import (
-    MAX_SIMILARITY,
-    OTHER_LANGUAGES,
-    SentenceEmbedder,
-    best_path,
-)
+from narrative_twins.making.long_twins import MAX_SIMILARITY, OTHER_LANGUAGES
 
 from support.command import run
 from support.models import SENTENCES, small
@@ -30,15 +23,10 @@ STORY = [f"{sentence} ({n})" for n, sentence in enumerate(SENTENCES * 3)][:24]
 TWINS = [[f"{sentence} So it was." for sentence in STORY[start:]] for start in range(3)]
 FRENCH = {"sentences": TWINS[0], "language": "fr", "similarity": 0.99}
 WORKS = [
-    *(
-        {
-            "id": f"w{n}",
-            "title": f"Work {n}",
-            "story": [f"{n}. {one}" for one in STORY],
-            "twins": TWINS,
-        }
-        for n in range(5)
-    ),
+    {"id": f"w{n}", "title": f"Work {n}", "story": [f"{n}. {one}" for one in STORY], "twins": TWINS}
+    for n in range(5)
+]
+WORKS += [
     {"id": "short", "story": STORY[:19], "twins": TWINS},
     {"id": "lone", "story": STORY, "twins": []},
     {"id": "translated", "story": STORY, "twins": [FRENCH]},
@@ -65,14 +53,9 @@ def test_with_the_default_encoder(works, tmp_path):
     """The twins have nearly the same sentences as the story, so these are in the same windows."""
     done = run("make", "align", "works.jsonl", "--out", "twins.jsonl", cwd=tmp_path)
     assert done.code == 0 and done.err == "", done.err
-    for words in (
-        "8  works read",
-        "1  works with a story that is too short",
-        "2  works without a twin",
-        "5  works kept, with a twin",
-        "twins.jsonl, with its facts twins.facts.yaml",
-    ):
-        assert words in done.out
+    counts = "8  works read|1  works with a story that is too short|2  works without a twin"
+    counts += "|5  works kept, with a twin|twins.jsonl, with its facts twins.facts.yaml"
+    assert all(words in done.out for words in counts.split("|"))
     rows = read_rows(tmp_path / "twins.jsonl")
     assert [row["id"] for row in rows] == [f"w{n}" for n in range(5)]
     for row in rows:
@@ -82,25 +65,14 @@ def test_with_the_default_encoder(works, tmp_path):
         assert sum(found) / len(found) > 0.9
 
 
-def test_with_the_pooler_of_bert(align, bert_folder, tmp_path):
-    """As SimCSE is published: a BERT with the weights of its pooler, without settings of
-    sentence-transformers. Each window has the sentences that the vectors of the pooler align."""
-    plain = shutil.copytree(bert_folder, tmp_path / "simcse")
-    assert not (plain / "modules.json").exists()
-    assert align("--encoder", plain, "--pooling", "pooler").code == 0
-    rows = read_rows(tmp_path / "twins.jsonl")
-    assert "- sentence pooling: pooler\n" in (tmp_path / "twins.facts.yaml").read_text()
-    embed, differ = SentenceEmbedder(plain, "cpu", pooling="pooler"), []
-    for row in rows:
-        story = [sentence for window in row["story"] for sentence in window]
-        windows = {}
-        for name, vectors in (("pooler", embed), ("mean", SentenceEmbedder(plain, "cpu"))):
-            similarities = cosine_matrix(vectors([*story, *row["twin"]]))
-            path = best_path(similarities[: len(story), len(story) :])
-            windows[name] = twin_windows(path, row["story"], len(row["twin"]))
-        assert row["twin_windows"] == windows["pooler"]
-        differ.append(windows["pooler"] != windows["mean"])
-    assert any(differ), "other vectors align other sentences"
+def test_the_pooler_of_bert_aligns_other_sentences(align, tmp_path):
+    """As SimCSE is published: a BERT with the weights of its pooler."""
+    windows = []
+    for pooling in ("checkpoint", "pooler"):
+        assert align("--pooling", pooling).code == 0
+        assert f"- sentence pooling: {pooling}\n" in (tmp_path / "twins.facts.yaml").read_text()
+        windows.append([row["twin_windows"] for row in read_rows(tmp_path / "twins.jsonl")])
+    assert windows[0] != windows[1]
 
 
 def test_rows_train_and_are_pushed_with_their_facts(align, hub, tmp_path):
@@ -115,24 +87,17 @@ def test_rows_train_and_are_pushed_with_their_facts(align, hub, tmp_path):
     facts = read_facts(DatasetFacts, tmp_path / "twins.facts.yaml")
     push_dataset(load_window_twins(data, cache_dir=cache), "somebody/twins", facts=facts)
     card = hub.files("datasets", "somebody/twins")["README.md"].decode()
-    for words in (
-        "| train | 5 |",
-        "- works read: 8",
-        "- works kept, with a twin: 5",
-        "- seed: 0",
-        "- works of: works.jsonl",
-    ):
-        assert words in card
+    lines = "| train | 5 |\n- works read: 8\n- works kept, with a twin: 5\n- works of: works.jsonl"
+    assert all(words in card for words in lines.split("\n"))
     assert facts.language == "de" and str(tmp_path) not in card and "Omar" not in card
 
 
 def test_invalid_works_are_reported_and_skipped(align, works, tmp_path):
-    works.write_text('{"id": "x"}\n{"cut\n' + works.read_text())
+    works.write_text('{"id": "x"}\n' + works.read_text())
     done = align()
-    assert done.code == 1 and "2  works that are invalid" in done.out
+    assert done.code == 1 and "1  works that are invalid" in done.out
     assert "works.jsonl, line 1: is not a work (KeyError: 'story')" in done.err
-    assert "works.jsonl, line 2: is not valid JSON" in done.err
-    assert [row["id"] for row in read_rows(tmp_path / "twins.jsonl")] == [f"w{n}" for n in range(5)]
+    assert len(read_rows(tmp_path / "twins.jsonl")) == 5
 
 
 def test_filters(align, tmp_path):
@@ -150,15 +115,9 @@ def test_filters(align, tmp_path):
 
 
 def test_anonymized_twins(align, works, tmp_path):
-    """The story keeps its names, and the naming is in the facts."""
     twin = [sentence.replace("Nadia", "Ada") for sentence in STORY[1:]]
-    document = {
-        "wikidata_id": "Q1",
-        "summaries": {"en": " ".join(STORY), "de": "Nadja fand eine Karte."},
-        "en_translated_summaries": {"de": {"text": " ".join(STORY[1:])}},
-        "anonymized": {"en": " ".join(["Bea ran.", *STORY[1:]]), "de": " ".join(twin)},
-    }
-    write_rows(works, [document])
+    anonymized = {"en": " ".join(["Bea ran.", *STORY[1:]]), "de": " ".join(twin)}
+    write_rows(works, [{"summaries": {"en": " ".join(STORY)}, "anonymized": anonymized}])
     assert align("--anonymized", "--max-difference", "5").code == 0
     (row,) = read_rows(tmp_path / "twins.jsonl")
     assert "Nadia" in " ".join(row["story"][0]) and "Bea" not in str(row["story"])
@@ -176,7 +135,5 @@ def test_released_takes_the_spread_of_the_stories(align, works, tmp_path):
     rows = read_rows(tmp_path / "twins.jsonl")
     assert not any("(" in text for row in rows for text in row["twin"])
     spread = float(np.std([len(STORY)] * 3 + [34]))
-    assert f"max_difference: {spread:g}\n" in (tmp_path / "twins.facts.yaml").read_text(
-        encoding="utf-8"
-    )
+    assert f"max_difference: {spread:g}\n" in (tmp_path / "twins.facts.yaml").read_text("utf-8")
     assert align("--released", "-").code == 2, "the works are read twice"

@@ -6,22 +6,19 @@ import itertools
 import json
 import re
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from transformers.utils import logging as transformers_logging
 
 from narrative_twins import score_stories
 from narrative_twins.salience import progress
 from narrative_twins.writing import JsonlLog
 
 from support.command import run
+from support.rows import read_rows, write_rows
 from support.scoring import assert_same_result
 
-OMAR = (
-    "Omar cleaned the windows of a tower. A man cried at his desk. Omar wrote a word in the foam."
-)
+OMAR = "Omar cleaned the windows of a tower. A man cried. Omar wrote a word in the foam."
 
 
 @pytest.fixture
@@ -39,38 +36,21 @@ def story(tmp_path):
 
 @pytest.fixture
 def stories(tmp_path):
-    path = tmp_path / "stories.jsonl"
-    rows = [
-        {"id": "a", "text": OMAR},
-        {"id": "b", "sentences": ["Nadia ran.", "It rained."], "windows": 2},
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def numbered(path, numbers):
-    """Write a file of stories with numbers as ids."""
-    lines = [
-        json.dumps({"id": i, "text": f"In {i} the mill burned. Nadia ran."}) + "\n" for i in numbers
-    ]
-    path.write_text("".join(lines))
-    return path
+    nadia = {"id": "b", "sentences": ["Nadia ran.", "It rained."], "windows": 2}
+    return write_rows(tmp_path / "stories.jsonl", [{"id": "a", "text": OMAR}, nadia])
 
 
 def test_data_has_the_results_of_the_engine(score, stories, bert_folder):
     rows = score(stories, "-f", "jsonl").rows
-    found = score_stories(map(json.loads, stories.read_text().splitlines()), bert_folder)
+    found = score_stories(read_rows(stories), bert_folder)
     for row, result in zip(rows, found, strict=True):
         assert_same_result(row, result.json())
     assert json.loads(score(stories, "-f", "json").out) == rows
     done = score(stories, "-f", "csv", "--operations", "summarization,deletion")
     cells = list(csv.DictReader(io.StringIO(done.out)))
     assert list(cells[0])[-2:] == ["summarization", "deletion"]
-    assert [(row["story"], row["index"], row["window"]) for row in cells] == [
-        *(("a", str(i), "0") for i in range(3)),
-        ("b", "0", "0"),
-        ("b", "1", "1"),
-    ]
+    places = ["|".join((row["story"], row["index"], row["window"])) for row in cells]
+    assert places == ["a|0|0", "a|1|0", "a|2|0", "b|0|0", "b|1|1"]
     assert [float(row["deletion"]) for row in cells[:3]] == rows[0]["scores"]["deletion"]
 
 
@@ -127,27 +107,15 @@ def test_long_exact_scoring_is_announced_with_what_is_faster(
 def test_invalid_stories_are_reported_and_skipped(score, story, tmp_path):
     """With their file and line; the others keep their index."""
     mixed = tmp_path / "mixed.jsonl"
-    lines = {
-        b'{"text": "Nadia ran. It rained."}': "",
-        b'{"text": ': "is not valid JSON",
-        b'{"text": ""}': "the story is empty",
-        b"\xff\xff": "is not UTF-8",
-        b'{"sentences": ["A b.", 3]}': "sentence 1 is int, not text",
-        '{"sentences": ["Nadia ran.", "\u0301"]}'.encode(): "sentence 1",
-        b'{"text": "Omar left. It snowed."}': "",
-    }
-    mixed.write_bytes(b"\n".join(lines) + b"\n")
+    mixed.write_text('"Nadia ran. It rained."\n{"text": \n{"text": ""}\n"Omar left. It snowed."\n')
     done = score(tmp_path / "missing.txt", mixed, story, "-f", "csv", "--operations", "deletion")
-    assert done.code == 1
     names = [row["story"] for row in csv.DictReader(io.StringIO(done.out))]
-    assert names == ["1", "1", "7", "7", *[str(story)] * 3]
-    problems = done.err.splitlines()
-    assert len(problems) == 6 and "missing.txt: can't be read (No such file" in problems[0]
-    for number, expected in enumerate(lines.values(), start=1):
-        if expected:
-            assert f"mixed.jsonl, line {number}: {expected}" in done.err
-    (tmp_path / "empty.jsonl").write_text("\n")
-    empty = score(tmp_path / "empty.jsonl", "-f", "jsonl")
+    assert done.code == 1 and names == ["1", "1", "4", "4", *[str(story)] * 3]
+    missing, line_2, line_3 = done.err.splitlines()
+    assert "missing.txt: can't be read (No such file" in missing
+    assert "mixed.jsonl, line 2: is not valid JSON" in line_2
+    assert "mixed.jsonl, line 3: the story is empty" in line_3
+    empty = score("-", "-f", "csv", "--input-format", "jsonl", input="\n")
     assert empty == (0, "", "narrative-twins: there is no story in the input\n")
 
 
@@ -158,18 +126,16 @@ def test_errors_are_one_line_without_traceback(score, story):
         (["--out", "/nowhere/out.txt"], "the folder of /nowhere/out.txt does not exist"),
     ):
         done = score(story, *arguments)
-        assert (done.code, done.out) == (1, "")
-        assert problem in done.err and done.err.count("narrative-twins: ") == 1
-        assert "Traceback" not in done.err
+        assert (done.code, done.out) == (1, "") and problem in done.err
+        assert done.err.startswith("narrative-twins: ") and done.err.count("\n") == 1
 
 
 def test_the_name_of_the_output_implies_its_format(score, story, tmp_path):
-    for name, start in {
-        "a.html": b"<!doctype html>",
-        "a.CSV": b"story,",
-        "a.ndjson": b"{",
-        "notes": b"story 1:",
-    }.items():
+    for name, start in (
+        ("a.html", b"<!doctype html>"),
+        ("a.CSV", b"story,"),
+        ("notes", b"story 1:"),
+    ):
         assert score(story, "--out", tmp_path / name) == (0, "", "")
         assert (tmp_path / name).read_bytes().startswith(start)
     assert score(story, "--out", tmp_path / "a.html", "--format", "csv").code == 0
@@ -198,7 +164,6 @@ def test_cells_of_csv_are_no_formulas(score):
 
 
 def test_truncated_stories_are_named_by_file_and_line(score, tmp_path):
-    transformers_logging.enable_progress_bar()  # another command may have disabled it
     path = tmp_path / "stories.jsonl"
     long = json.dumps({"text": "Nadia ran and ran and ran. " * 20})
     path.write_text(f'{{"text": "He left."}}\n{{"text": ""}}\n{long}\n{long}\n')
@@ -210,7 +175,6 @@ def test_truncated_stories_are_named_by_file_and_line(score, tmp_path):
     assert len(score(*arguments, "--on-truncation", "ignore").err.splitlines()) == 1
     done = score(*arguments, "--on-truncation", "error")
     assert len(done.rows) == 1 and "stories.jsonl, line 4: the story is longer" in done.err
-    assert transformers_logging.is_progress_bar_enabled()
 
 
 def test_a_book_is_recognized_once(score, tmp_path):
@@ -222,56 +186,28 @@ def test_a_book_is_recognized_once(score, tmp_path):
     assert "narrative-twins book FILE" in hint
 
 
-@pytest.fixture
-def interrupt_at(score, monkeypatch):
-    """Scores a file, and leaves its log with a number of results, as an interrupted run does."""
-
-    def interrupt(source, out, rows, *options):
-        log = Path(f"{out}.part")
-        with monkeypatch.context() as patch:
-            patch.setattr(JsonlLog, "complete", lambda log, path: None)
-            score(source, "-o", out, *options)
-        lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
-        log.write_text("".join(lines[: rows + 1]) + '{"half": ', encoding="utf-8")
-
-    return interrupt
-
-
-def test_resuming_scores_what_is_missing(score, interrupt_at, tmp_path):
-    """Invalid stories are reported again, equal ones are scored as often as they occur."""
-    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    source.write_text('"Nadia ran."\n""\n"Nadia ran."\n"\u0301"\n"It rained."\n')
-    interrupt_at(source, out, 1)
-    done = score(source, "-o", out)
-    assert done.code == 2 and "out.jsonl.part has the results of an interrupted run" in done.err
-    done = score(source, "-o", out, "--resume")
-    assert done.code == 1 and done.err.count("in.jsonl, line") == 2
-    rows = [json.loads(line)["sentences"] for line in out.read_text().splitlines()]
-    assert rows == [["Nadia ran."], ["Nadia ran."], ["It rained."]]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"]
-    done = score(source, "-o", out, "--resume")
-    assert done.code == 0 and "out.jsonl is complete" in done.err
-
-
-def test_other_stories_are_not_resumed(score, interrupt_at, tmp_path):
-    """Which options differ, tests/test_resuming.py tests."""
-    source, out = numbered(tmp_path / "in.jsonl", range(4)), tmp_path / "out.jsonl"
-    log = tmp_path / "out.jsonl.part"
+def test_an_interrupted_run_is_resumed_with_the_same_stories_only(score, tmp_path, monkeypatch):
+    """Invalid stories are reported again, equal ones are scored as often as they occur. Which
+    options differ, tests/test_resuming.py tests."""
+    source, out, log = (tmp_path / name for name in ("in.jsonl", "out.jsonl", "out.jsonl.part"))
+    ran, rained, content = '"Nadia ran."\n', '"It rained."\n', '"Nadia ran."\n""\n"Nadia ran."\n'
+    source.write_text(content)
+    with monkeypatch.context() as patch:
+        patch.setattr(JsonlLog, "complete", lambda log, path: None)
+        score(source, "-o", out)
+    settings, *results = log.read_text().splitlines(keepends=True)
+    before = settings + "".join(results) + '{"half": '
     resume = partial(score, source, "-o", out, "--resume")
-    interrupt_at(source, out, 3)
-    before = log.read_text()
-    for numbers in ([5, 6, 7], [9, 0, 1, 2, 3], [0, 2, 3]):
-        numbered(source, numbers)
+    for other in (rained, rained + ran + ran, ran + rained):
+        log.write_text(before)
+        source.write_text(other)
         done = resume()
         assert done.code == 2 and "use the same input" in done.err
-    numbered(source, range(4))
-    log.write_text(before.splitlines()[0] + '\n{"an": "other"}\n')
+    source.write_text(f'{content}"\u0301"\n{rained}')
+    log.write_text(f'{settings}{{"an": "other"}}\n')
     assert "line 2 is not a result of this command" in resume().err
     log.write_text(before)
-    assert resume("--batch-size", 1).code == 0
-
-
-def test_the_output_of_another_run_is_left_alone(score, story, tmp_path):
-    with JsonlLog(tmp_path / "other.jsonl.part"):
-        done = score(story, "-o", tmp_path / "other.jsonl")
-        assert done.code == 1 and "is being written by another run" in done.err
+    done = resume("--batch-size", 1)
+    assert done.code == 1 and done.err.count("in.jsonl, line") == 2
+    rows = [row["sentences"] for row in read_rows(out)]
+    assert rows == [["Nadia ran."], ["Nadia ran."], ["It rained."]] and not log.exists()

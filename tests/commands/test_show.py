@@ -17,31 +17,22 @@ from narrative_twins.show.formats import write_results
 from support.command import run
 from support.processes import COMMAND, LIMIT, started
 
-TEXTS = {
-    "a": "Nadia ran. It rained.\n\nThe mill <b>burned</b>. Nobody knew.",
-    None: "He left. She & I stayed.",
-}
-OPERATIONS = ["deletion", "summarization"]
-
 shown = partial(run, "show")
 
 
-def results():
-    found = []
-    for index, (name, text) in enumerate(TEXTS.items()):
-        story = Story.parse({"id": name, "text": text}, 2)
-        scores = {
-            "deletion": [0.5, 0.1, 0.2, 0.3][: len(story)],
-            "summarization": [0.1, 0.9, 0.2, 0.8][: len(story)],
-        }
-        found.append(StorySalience(story, scores, 512, index * 7, None, index))
-    return found
+def results(**scores):
+    """Two results, with other scores of the first one."""
+    text = "Nadia ran. It rained.\n\nThe <b>mill</b> burned. Nobody knew."
+    first = Story.parse({"id": "a", "text": text}, 2)
+    second = Story.parse("He left. She & I stayed.", 2)
+    scores = scores or {"deletion": [0.5, 0.1, 0.2, 0.3], "summarization": [0.1, 0.9, 0.2, 0.8]}
+    others = {"deletion": [0.5, 0.1], "summarization": [0.1, 0.9]}
+    return [StorySalience(first, scores), StorySalience(second, others, 512, 7, None, 1)]
 
 
 def write(path, form, found=None):
-    with open(path, "wb") as file:
-        for piece in write_results(found or results(), form):
-            file.write(piece.encode() if isinstance(piece, str) else piece)
+    pieces = write_results(found or results(), form)
+    path.write_text("".join(pieces), "utf-8")
     return path
 
 
@@ -50,18 +41,13 @@ def scores(tmp_path):
     return write(tmp_path / "scores.jsonl", "jsonl")
 
 
-def data(found):
-    return [result.json() for result in found]
-
-
 @pytest.mark.parametrize("form", ["jsonl", "json"])
 def test_saved_scores_are_read(form, tmp_path):
     path = write(tmp_path / f"scores.{form}", form)
-    found = list(show.read_results([path]))
-    assert data(found) == data(results())
+    assert (found := list(show.read_results([path]))) == results()
     assert [result.name for result in found] == ["a", "story 2"]
     done = shown(path, "--format", "jsonl")
-    assert (done.code, done.err) == (0, "") and done.rows == data(results())
+    assert (done.code, done.err) == (0, "") and done.rows == results()
     if form == "jsonl":
         assert len(shown("-", "-f", "jsonl", input=b"\n" + path.read_bytes()).rows) == 2
 
@@ -89,12 +75,7 @@ def test_extracts_top_and_operations(scores, tmp_path):
 
 
 def test_stories_with_other_operations(tmp_path):
-    first, second = results()
-    path = write(
-        tmp_path / "mixed.jsonl",
-        "jsonl",
-        [StorySalience(first.story, {"deletion": [1.0] * 4}), second],
-    )
+    path = write(tmp_path / "mixed.jsonl", "jsonl", results(deletion=[1.0] * 4))
     done = shown(path, "-f", "csv", "-o", tmp_path / "out.csv")
     assert done.code == 1 and "story 2 has scores by deletion, summarization" in done.err
     assert not (tmp_path / "out.csv").exists()
@@ -112,7 +93,6 @@ GOOD = json.dumps(results()[0].json())
         ("s.jsonl", '{"text": "Nadia ran."}\n', "s.jsonl, line 1: this is not a result: it has no"),
         ("s.jsonl", f'{GOOD}\n{{"id": \n', "s.jsonl, line 2: is not valid JSON"),
         ("s.json", '[{"text": "Nadia ran."}]', "s.json, item 0: this is not a result"),
-        ("s.txt", "Nadia ran.", "s.txt, line 1: is not valid JSON"),
         ("s.jsonl", "", "there are no scores in the input"),
     ],
 )
@@ -125,7 +105,6 @@ def test_files_that_are_no_scores(name, content, problem, tmp_path):
 
 
 def test_a_closed_pipe_is_not_an_error(scores):
-    """Nothing is added by Python at its end."""
     scores.write_text(scores.read_text() * 2000)
     command = [COMMAND, "show", scores, "-f", "jsonl"]
     with started(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -141,7 +120,6 @@ def test_errors_of_the_system_have_no_number(tmp_path, scores):
 
 @pytest.mark.parametrize("content", ["\0" * 100, '{"chapters": []' + " " * 100, "[" * 100])
 def test_the_kind_of_a_file_is_found_in_bounded_memory(content, monkeypatch, tmp_path):
-    """A device has no end."""
     monkeypatch.setattr("narrative_twins.stories.reading.MAX_LINE", 50)
     (tmp_path / "endless").write_text(content)
     assert not book_results.is_book_salience(tmp_path / "endless")

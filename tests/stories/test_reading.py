@@ -106,10 +106,12 @@ documents = (
         lambda lines: "\n".join(["id,text", *lines]).encode("utf-8", "surrogatepass")
     )
 )
+KEYS = (b"text", b"sentences", b"windows", b"id")
 HOSTILE = [
     b"",
     b"[" * 5_000,
     b"[" * 10_000 + b"]" * 10_000,
+    b"".join(b'{"text":"A","%s":%s}\n' % (key, b"[" * 800 + b"]" * 800) for key in KEYS),
     b'{"text":' * 10_000,
     b'{"text": NaN}\n{"windows": Infinity, "sentences": ["A."]}\n{"id": NaN}',
     b'{"text": "A \\ud800 b."}\n{"id": "\\udfff", "sentences": ["A."]}\n{"\\ud800": 1}',
