@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from narrative_twins import OPERATIONS, score_stories
+from narrative_twins import score_stories
 from narrative_twins.app.scoring import Scoring
 from narrative_twins.app.server import MAX_FILE, POLICY, application
 from narrative_twins.commands.cli import main
@@ -37,7 +37,6 @@ CALL = "/gradio_api/call/score"
 
 @contextlib.contextmanager
 def served(app):
-    """The address at which an application is served."""
     import uvicorn
 
     config = uvicorn.Config(app, ws="none", log_level="critical", timeout_graceful_shutdown=1)
@@ -92,7 +91,6 @@ def event(http, number, values, session="abc"):
 
 
 def number_of(http, name):
-    """The number of an event by the name of its function."""
     events = http.get("/config").json()["dependencies"]
     return next(each["id"] for each in events if each["api_name"].startswith(name))
 
@@ -182,8 +180,6 @@ def test_the_result_by_the_client_is_that_of_the_library(client, bert_folder):
     found = client.predict(TALE, **options, api_name="/score")
     (result,) = score_stories([TALE], bert_folder, operations=["deletion"], windows=[2, 2])
     assert_same_result(found, result.json())
-    found = client.predict(TALE, api_name="/score")
-    assert list(found["scores"]) == list(OPERATIONS) and found["approximate"] == "one-pass"
 
 
 def test_errors_are_those_of_the_page(client, tmp_path, capfd):
@@ -241,12 +237,6 @@ def test_the_command_names_what_is_wrong(bert_folder, capsys, monkeypatch):
         port = taken.getsockname()[1]
         assert main(["app", "--model", bert_folder, "--port", str(port)]) == 1
     assert f"can't listen at port {port} of 127.0.0.1" in capsys.readouterr().err
-    assert main(["app", "--model", bert_folder, "--host", "192.0.2.1", "--port", "0"]) == 1
-    assert "choose another --port or --host" in capsys.readouterr().err
-    assert main(["app", "--port", "0", "--model", "no/such"]) == 1
-    assert "encoder 'no/such'" in capsys.readouterr().err
-    with pytest.raises(SystemExit, match="2"):
-        main(["app", "--port", "70000"])
     built = []
     monkeypatch.setattr(
         "narrative_twins.app.server.serve", lambda build, *args, **options: built.append(build())

@@ -28,7 +28,6 @@ CONTAINER = "META-INF/container.xml"
 
 
 def problem_of(data: bytes, name: str = "book.epub") -> str:
-    """What is wrong with a book."""
     with pytest.raises(ValueError) as caught:
         book_of(name, data)
     return str(caught.value)
@@ -58,12 +57,7 @@ BAD_BOOKS = {
         GOOD[: len(GOOD) // 2]: "is not a complete ZIP archive inside",
         GOOD[:200] + GOOD[220:]: "can't be read",
         archive({"a.txt": "A b."}): f"is not an EPUB: it has no {CONTAINER}; if it is another ZIP",
-        archive(
-            {CONTAINER: "x"}, zipfile.ZIP_BZIP2
-        ): "can't be read: its file META-INF/container.x",
-        archive(
-            {CONTAINER: "x"}, zipfile.ZIP_LZMA
-        ): "can't be read: its file META-INF/container.xm",
+        archive({CONTAINER: "x"}, zipfile.ZIP_BZIP2): "can't be read: its file META-INF/contai",
         epub({}, more={CONTAINER: "<c/>"}): f"names no package in {CONTAINER}",
         epub({}, more={CONTAINER: "<c>"}): f"can't be read: its file {CONTAINER} is not well-forme",
         epub({}, more={CONTAINER: "<c><rootfile full-path='x.opf'/></c>"}): "has no file x.opf ins",

@@ -48,8 +48,6 @@ def test_ranks_and_tops(result):
         assert [unit.scores["summarization"] for unit in top] == sorted(scores, reverse=True)[:2]
         assert top[0] == units[ranks.index(1)]
     assert result.top(1) == result.top(1, "sentence")
-    with pytest.raises(ValueError, match="'erasure' was not scored; choose from deletion"):
-        result.at("chapter").rank("erasure")
     with pytest.raises(ValueError, match="level 'page' is unknown"):
         result.units("page")
     with pytest.raises(ValueError, match="level 'chapter' was not scored"):
@@ -170,5 +168,3 @@ def test_lengths_of_extracts_are_checked():
     for options in ({"k": 1, "share": 0.5}, {"k": 0}, {"share": 2}, {"words": 0}, {"words": 3}):
         with pytest.raises(ValueError, match="not both|choose a|at most|at least|allow more"):
             result.extract(**options)
-    with pytest.raises(ValueError, match="'deletion' was not scored"):
-        result.extract(1, "deletion")

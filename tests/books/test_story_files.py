@@ -30,13 +30,8 @@ ONE = [WrittenChapter("Chapter 1", ["It rained."], [])]
 def test_without_the_libraries(monkeypatch):
     monkeypatch.setitem(sys.modules, "lxml", None)
     monkeypatch.setitem(sys.modules, "markdown_it", None)
-    names = ("book.html", "book.md", "book3.epub", "book.docx")
-    for name in names:
+    for name in ("book.html", "book.md", "book3.epub", "book.docx"):
         with pytest.raises(ValueError, match=r"^is [a-z]+: .*(lxml|markdown_it).*; or "):
-            book_of(name, WRITERS[name](None, ONE))
-    monkeypatch.setattr("narrative_twins.extras.version", lambda name: "0.1")
-    for name in names:
-        with pytest.raises(ValueError, match=r"pip install 'narrative_twins\[books\]' \(lxml must"):
             book_of(name, WRITERS[name](None, ONE))
     assert book_of("book.txt", b"It rained.").text == "It rained."
 
@@ -61,20 +56,6 @@ def test_formats_are_selected_by_suffix_or_by_name(tmp_path):
             assert expected in str(error)
     (fb2,) = read_story_files([str(tmp_path / "tale.fb2")])
     assert fb2.content is None and "convert it to EPUB" in fb2.problem
-
-
-def test_books_are_stories(tmp_path):
-    chapters = [("The Storm", ["It rained. Nadia ran", "home."]), ("Home", ["So."])]
-    book = WRITERS["book2.epub"](None, [WrittenChapter(*chapter, []) for chapter in chapters])
-    (tmp_path / "a.epub").write_bytes(book)
-    (tmp_path / "b.txt").write_text("A b.")
-    (document,) = read_story_files([str(tmp_path / "a.epub")])
-    # Headings of any words are known, and sentences end where paragraphs do.
-    assert Story.parse(document.content).sentences == ("It rained.", "Nadia ran", "home.", "So.")
-    paragraphs = ("It rained. Nadia ran", "home.", "So.")
-    assert Story.parse(document.content, splitter="paragraphs").sentences == paragraphs
-    first, _ = read_story_files([str(tmp_path)])
-    assert Story.parse(first.content).id == str(tmp_path / "a.epub")
 
 
 PLAYS = [

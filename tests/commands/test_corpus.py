@@ -18,7 +18,6 @@ disable_progress_bars()
 
 @pytest.fixture
 def corpus(bert_folder, tmp_path):
-    """Runs the command with a small encoder, in a folder of its own."""
     options = ["--model", bert_folder, "--device", "cpu", "--dtype", "float32"]
     return partial(run, "corpus", *options, "--operations", "summarization", cwd=tmp_path)
 

@@ -29,7 +29,6 @@ def pipeline(tmp_path_factory) -> str:
 
 @pytest.fixture
 def entities(pipeline, tmp_path, monkeypatch):
-    """Runs the command."""
     monkeypatch.setattr(spacy, "load", load_once)
     write_rows(tmp_path / "twins.jsonl", ROWS)
     command = ["make", "entities", "twins.jsonl", "--out", "out.jsonl", "--pipeline", pipeline]

@@ -23,7 +23,6 @@ OMAR = "Omar cleaned the windows of a tower. A man cried. Omar wrote a word in t
 
 @pytest.fixture
 def score(bert_folder):
-    """Runs the command with a small encoder."""
     return partial(run, "score", "--model", bert_folder, "--device", "cpu", "--dtype", "float32")
 
 
@@ -119,15 +118,10 @@ def test_invalid_stories_are_reported_and_skipped(score, story, tmp_path):
     assert empty == (0, "", "narrative-twins: there is no story in the input\n")
 
 
-def test_errors_are_one_line_without_traceback(score, story):
-    for arguments, problem in (
-        (["--dtype", "nonsense"], "dtype 'nonsense' is not supported"),
-        (["--model", "/nowhere/x"], "x' (no folder, so taken as a Hub id) can't be"),
-        (["--out", "/nowhere/out.txt"], "the folder of /nowhere/out.txt does not exist"),
-    ):
-        done = score(story, *arguments)
-        assert (done.code, done.out) == (1, "") and problem in done.err
-        assert done.err.startswith("narrative-twins: ") and done.err.count("\n") == 1
+def test_an_encoder_that_can_not_be_loaded_is_one_line(score, story):
+    done = score(story, "--model", "/nowhere/x")
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+    assert "x' (no folder, so taken as a Hub id) can't be" in done.err
 
 
 def test_the_name_of_the_output_implies_its_format(score, story, tmp_path):
@@ -143,7 +137,6 @@ def test_the_name_of_the_output_implies_its_format(score, story, tmp_path):
 
 
 def test_standard_output_of_other_encodings(score):
-    """Text can be read in them; data is UTF-8."""
     scored = partial(score, "-", input="Kagerō ran — far. It rained. ★", encoding="cp1252")
     assert "Kager? ran" in scored().out
     assert re.search(r"\* 0\.\d{3} 8", scored().out), "a star, and the highest bar"

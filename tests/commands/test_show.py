@@ -52,14 +52,6 @@ def test_saved_scores_are_read(form, tmp_path):
         assert len(shown("-", "-f", "jsonl", input=b"\n" + path.read_bytes()).rows) == 2
 
 
-@pytest.mark.parametrize("form", ["text", "csv", "html"])
-def test_formats_are_those_of_score(form, scores, tmp_path):
-    """Byte for byte, from JSON Lines."""
-    write(tmp_path / "expected", form)
-    assert shown(scores, "-f", form, "-o", tmp_path / "shown") == (0, "", "")
-    assert (tmp_path / "shown").read_bytes() == (tmp_path / "expected").read_bytes()
-
-
 def test_extracts_top_and_operations(scores, tmp_path):
     extract = partial(shown, scores, "--format", "extract")
     assert extract().out == "a\nIt rained.\n\nstory 2\nShe & I stayed.\n"

@@ -33,7 +33,6 @@ def parquet(tmp_path):
 
 @pytest.fixture
 def score(bert_folder):
-    """Runs the command with a small encoder."""
     options = ["--device", "cpu", "--dtype", "float32", "--format", "jsonl"]
     return partial(run, "score", "--model", bert_folder, *options)
 

@@ -56,7 +56,6 @@ def test_curves_have_all_scores(n, windows, top):
     ("n", "windows", "width"), [(1, 1, 7), (34, 5, 3.3), (3000, 430, 7), (300, 300, 3.3)]
 )
 def test_nothing_overlaps_or_is_cut_off(n, windows, width):
-    """The drawn texts of a figure are within it, and apart from each other."""
     figure = result_of(numbered(n), windows, cut_tokens=3).plot(top=10, width=width)
     figure.set_dpi(200)
     figure.canvas.draw()

@@ -203,12 +203,6 @@ def test_a_sentence_is_located_after_an_equal_heading():
     assert Story.parse(text).spans[0] == (text.rindex("The End"), text.index(" It came"))
 
 
-def test_splitter_that_does_not_exist():
-    for splitter, error in (("verse", ValueError), ("os:system", ValueError), (7, TypeError)):
-        with pytest.raises(error, match=f"={splitter!r}: choose 'sentences', 'lines', 'paragr"):
-            Story.parse("A b.", splitter=splitter)
-
-
 OTHER_LANGUAGES = """
 de: Am 3. Oktober kam Dr. Vogt. / „Wer ist da?“, rief sie. / „Ich bin es. / Lass mich ein, z. B. heute!“
 de: »Wir gehen«, sagte er. / Es war ca. 9 Uhr. / ›Gut. / Geh.‹ / „Er sagte: ‚Nein.‘ / Das war alles.“
