@@ -257,6 +257,8 @@ STYLED = [
     f"<w:moveFrom>{word('No.')}</w:moveFrom><w:tbl><w:tr><w:tc>{word('A b.')}</w:tc></w:tr></w:tbl>",
     f"<w:p>{MARK.format(CHANGED)}<w:r><w:t>End.</w:t></w:r></w:p>",
 ]
+PARTS = points("Part One@a.xhtml", "I@b.xhtml")
+NUMBERS = "page numbers, page numbers"
 # Files, with their titles and chapters, and why the rest is left out.
 FILES = [
     (epub({"t\\A.xhtml": ONE, "/OEBPS/b.xhtml": TWO}, more=NAMES), CHAPTERS),
@@ -266,11 +268,8 @@ FILES = [
     (pages(ONE, TWO).replace(b"application/xhtml+xml", b"text/xml"), CHAPTERS),
     (pages(ONE, TWO, spine=SPINE), CHAPTERS),
     (pages(*PLAIN, ncx="<ncx>Salt & Rope"), "- | A b. | C d."),
-    (pages(*PLAIN, ncx=points("Part One@a.xhtml", "I@b.xhtml")), "Part One | A b. // I | C d."),
-    (
-        pages("<p>Part One</p>", *PLAIN, ncx=points("Part One@a.xhtml", "I@b.xhtml")),
-        "Part One I | A b. | C d.",
-    ),
+    (pages(*PLAIN, ncx=PARTS), "Part One | A b. // I | C d."),
+    (pages("<p>Part One</p>", *PLAIN, ncx=PARTS), "Part One I | A b. | C d."),
     (pages(FRONT + GROUP), "I The Barn | A b.", "dedication, imprint, colophon"),
     (
         pages(
@@ -320,13 +319,9 @@ FILES = [
     (
         pdf(["It rained on the win-", "dow. The dog", "1"], ["2", "slept."]),
         "- | It rained on the window.\nThe dog\nslept.",
-        "page numbers, page numbers",
+        NUMBERS,
     ),
-    (
-        pdf(["1", "A b.", "1"], ["2", "C d.", "2"]),
-        "1 | A b. // 2 | C d.",
-        "page numbers, page numbers",
-    ),
+    (pdf(["1", "A b.", "1"], ["2", "C d.", "2"]), "1 | A b. // 2 | C d.", NUMBERS),
     (
         pdf(["1", "A b. It", "was."], ["E f. It", "was", "late."], ["2", "G h."]),
         "1 | A b. It\nwas. | E f. It\nwas\nlate. // 2 | G h.",
