@@ -86,7 +86,7 @@ class Embedder:
         return vectors
 
     def _encode(self, texts: list[str]) -> NDArray[np.float32]:
-        """Return the vectors of texts by the encoder, which is loaded first if it is a name."""
+        """Return the vectors of texts, by the encoder, which is loaded first if it is a name."""
         encoder = self._encoder
         if encoder is None or isinstance(encoder, (str, Path)):
             encoder = self._encoder = StoryEncoder.from_pretrained(encoder)
@@ -157,14 +157,14 @@ def baseline_scores(
     splitter: Splitter | None = None,
     progress: bool = False,
 ) -> Iterator[StorySalience]:
-    """Yield a result with scores of all sentences by baselines for each story, lazily and in order.
+    """Score stories by baselines. Yields one result per story, lazily and in order.
 
     Args:
         stories: stories in any form that `Story.parse` accepts.
         baselines: names or `Baseline` instances; default all registered baselines.
         seed: the seed of the baseline `random`.
         encoder: for baselines that embed texts, see `TextEncoder`; loaded only if one needs it.
-        windows, splitter: for stories without windows, and to split texts into sentences, see
+        windows, splitter: the windows of stories without their own, and the sentence splitter, see
             `Story.parse`.
         progress: whether to show a progress bar.
 
@@ -218,7 +218,7 @@ class Random(Baseline):
     same scores on every machine, whatever the other stories.
 
     Args:
-        seed: an integer; default the argument of `baseline_scores`, or else 0.
+        seed: an integer; None for the seed of `baseline_scores`, or else 0.
     """
 
     name = "random"
@@ -235,7 +235,7 @@ class Random(Baseline):
 
 @register_baseline
 class Lead(Baseline):
-    """The number of sentences from the sentence to the end of the story, both included."""
+    """The number of sentences from the sentence, itself included, to the end of the story."""
 
     name = "lead"
     meaning = "earlier sentences score higher"
@@ -296,7 +296,7 @@ def textrank_scores(similarities: ArrayLike, *, damping: float = DAMPING) -> NDA
     Raises:
         ValueError: the similarities are not a symmetric, finite matrix, or the damping is invalid.
     """
-    weights = np.maximum(_checked(similarities), 0.0)
+    weights = np.maximum(_check_similarities(similarities), 0.0)
     np.fill_diagonal(weights, 0.0)
     return _pagerank(weights, damping)
 
@@ -309,25 +309,26 @@ def lexrank_scores(
     similarity to itself exceeds the threshold.
 
     Args:
-        similarities: as for `textrank_scores`, with similarities to itself on the diagonal.
+        similarities: as for `textrank_scores`, but also of each sentence to itself.
         threshold: sentences have an edge if their similarity exceeds it; all edges have the same
             weight. None is continuous LexRank: edges are weighted by similarity, and negative
             similarities count as 0. The paper chose 0.1 for cosines of tf-idf vectors.
         damping: as for `textrank_scores`. (The paper writes d for 1 - damping.)
 
     Returns:
-        Scores of shape (n,) that sum to 1. All are equal if all or no similarities are edges.
+        Scores of shape (n,) that sum to 1. They are all equal if all similarities exceed the
+        threshold, or none.
 
     Raises:
         ValueError: as for `textrank_scores`.
     """
-    matrix = _checked(similarities)
+    matrix = _check_similarities(similarities)
     is_edge = matrix > (0.0 if threshold is None else threshold)
     return _pagerank(np.where(is_edge, matrix if threshold is None else 1.0, 0.0), damping)
 
 
-def _checked(similarities: ArrayLike) -> NDArray[np.float64]:
-    """Return similarities as an array. Raise ValueError unless it is a symmetric, finite matrix."""
+def _check_similarities(similarities: ArrayLike) -> NDArray[np.float64]:
+    """Return similarities as an array. Raise ValueError unless it is finite and symmetric."""
     matrix = np.asarray(similarities, np.float64)
     is_square = matrix.ndim == 2 and len(matrix) == len(matrix.T) > 0
     if not is_square or not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):
@@ -359,7 +360,7 @@ def _pagerank(weights: NDArray[np.float64], damping: float) -> NDArray[np.float6
 
 
 def cosine_matrix(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Return the cosine of each pair of `vectors`, shape (n, n); 0 for a zero vector."""
+    """Return the cosine of each pair of rows of `vectors`, shape (n, n); 0 for a zero vector."""
     rows = np.asarray(vectors, np.float64)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     unit = rows / np.where(norms == 0, 1.0, norms)
@@ -385,7 +386,7 @@ class _Graph(EmbeddingBaseline):
 
 @register_baseline
 class TextRank(_Graph):
-    """`textrank_scores` of the cosines of sentence embeddings. Arguments: see there and
+    """`textrank_scores` of the cosines of sentence embeddings. For the arguments see there and
     `EmbeddingBaseline`."""
 
     name = "textrank"
@@ -397,10 +398,10 @@ class TextRank(_Graph):
 
 @register_baseline
 class LexRank(_Graph):
-    """`lexrank_scores` of the cosines of sentence embeddings. Arguments: see there and
-    `EmbeddingBaseline`. The default is continuous LexRank, since a threshold fits one kind of
+    """`lexrank_scores` of the cosines of sentence embeddings. For the arguments see there and
+    `EmbeddingBaseline`. The default is continuous LexRank, since a threshold fits only one kind of
     vectors: the cosines of sentence embeddings in a short story often all exceed 0.1, and then all
-    tie."""
+    sentences tie."""
 
     name = "lexrank"
     meaning = "how central the sentence is among similar sentences, itself included"

@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _problem(error: Exception) -> str:
-    """Return an error as text: for an error of the operating system its files and its reason."""
+    """Return an error as text; for an error of the operating system, its files and reason."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     names = [str(name) for name in (error.filename, error.filename2) if name is not None]

@@ -103,7 +103,7 @@ def corpus(
 
 
 class _Sources:
-    """The sources in paths and patterns, each file once: yields the name of each source, with an
+    """The files that paths and patterns name, each once. Yields the name of each file and an
     iterator over its stories. A story that can't be read is a StoryError."""
 
     def __init__(self, paths: Sequence[str], form: StoryFormat) -> None:

@@ -14,7 +14,7 @@ from narrative_twins.writing import for_terminal
 
 
 def _baselines() -> Iterable[str]:
-    """Return the names of the baselines, after `none`."""
+    """Return the choices of `--baselines`: `none` and the names of the baselines."""
     from narrative_twins.baselines.scorers import BASELINES
 
     return ["none", *BASELINES]
@@ -22,7 +22,7 @@ def _baselines() -> Iterable[str]:
 
 def _named_encoder(text: str) -> tuple[str, list[str | None]]:
     """Return the name of a row and its runs from `[NAME=]ENCODER[,ENCODER...]`. A run is the folder
-    or Hub id of an encoder, or None for `default`."""
+    or Hub id of an encoder, or None if it is written `default`."""
     name, equals, paths = text.rpartition("=")
     encoders = [None if path == "default" else path for path in paths.split(",")]
     if "" in encoders or equals and not name:

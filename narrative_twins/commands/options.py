@@ -61,7 +61,7 @@ class Names(Choices):
     """The type of an option whose value is a comma-separated list of names in a registry."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the names in the order of the user; fail if one is not in the registry."""
+        """Return the names in the text of the user; fail if one is not in the registry."""
         names = value.split(",") if isinstance(value, str) else value
         return [Choices.convert(self, name.strip(), param, ctx) for name in names]
 
@@ -75,7 +75,7 @@ class Parsed(click.ParamType[Any]):
         self.parse = parse
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return what the function makes of a text; a default that is not text is unchanged."""
+        """Return what the function makes of a text. A default that is not text is unchanged."""
         try:
             return self.parse(value) if isinstance(value, str) else value
         except ValueError as error:
@@ -107,8 +107,7 @@ class Group:
     options: list[click.Parameter]
 
     def value(self, values: dict[str, Any]) -> Any:
-        """Return the argument. Removes the values of the options of this group from all
-        `values`."""
+        """Return the argument, made of the values of the group's options, which leave `values`."""
         with usage_errors():
             names = {str(one.name) for one in self.options}
             return self.make(**{name: values.pop(name) for name in names})
@@ -143,7 +142,7 @@ def read(source: Callable[..., Any], without: Collection[str] = ()) -> list[clic
 def _option(
     name: str, hint: Any, default: Any, metavar: str | None, text: str, heading: str
 ) -> Option:
-    """Return the option of a parameter with the type `hint`; `text` is its help."""
+    """Return the click option for a parameter with the type `hint`; `text` is its help."""
     if get_origin(hint) in (Union, UnionType):  # with None
         hint = get_args(hint)[0]
     kind: Any = next(iter(getattr(hint, "__metadata__", ())), None)

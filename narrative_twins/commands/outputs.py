@@ -79,7 +79,7 @@ class ResultOutput:
         return self.format == JSON_LINES and self.out != STDIN
 
     def write(self, results: Iterable[StorySalience] | BookSalience) -> None:
-        """Write results of stories, each when it is scored, or of a book to `out`."""
+        """Write results to `out`: of stories, each as soon as it is scored, or of a book."""
         # A terminal has its own width and colours.
         console = Console() if self.out == STDIN and sys.stdout.isatty() else None
         form = self.format or "text"
@@ -122,7 +122,8 @@ def show(files: Sequence[str], output: ResultOutput, *, operations: str | None =
     if is_book:
         output.write(read_book_salience(files[0]))
         return 0
-    results = _alike(read_results(files or [STDIN]), operations.split(",") if operations else None)
+    names = operations.split(",") if operations else None
+    results = _with_same_operations(read_results(files or [STDIN]), names)
     first = next(results, None)
     if first is None:
         raise ValueError("there are no scores in the input")
@@ -130,11 +131,11 @@ def show(files: Sequence[str], output: ResultOutput, *, operations: str | None =
     return 0
 
 
-def _alike(
+def _with_same_operations(
     results: Iterator[StorySalience], operations: list[str] | None
 ) -> Iterator[StorySalience]:
-    """Yield results with scores by the same operations, by default by those in the first result.
-    Raise `ValueError` if a result lacks one, or, by default, has others."""
+    """Yield results with scores by `operations` only, or by the operations of the first result.
+    Raise `ValueError` if a result lacks one of them or, without `operations`, has more."""
     names = operations
     for result in results:
         names = names or list(result.scores)

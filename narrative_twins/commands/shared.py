@@ -57,7 +57,7 @@ class StoryFormat:
         return read_story_files(paths, self.input_format, column=self.column)
 
     def splitter(self, name: Splitter | None) -> Splitter | None:
-        """Return the splitter for `Story.parse`. It keeps headings if they are to be scored."""
+        """Return the splitter for `Story.parse`: `name`, or a function if headings are scored."""
         return check_splitter(name) if self.score_headings else name
 
 
@@ -106,7 +106,7 @@ class EncoderOptions:
             return StoryEncoder.from_pretrained(self.model, **self.loading)
 
     def settings(self, encoder: StoryEncoder, options: ScoringOptions) -> dict[str, Any]:
-        """Return all that scores depend on, as JSON data, to resume a run with the same only."""
+        """Return all that scores depend on, as JSON data; a run is resumed with the same only."""
         from narrative_twins.encoder.loading import encoder_settings
 
         return encoder_settings(self.model, encoder) | options.settings()
@@ -167,16 +167,16 @@ IMPORT = Option(
 
 
 def _splitter(text: str) -> Any:
-    """Return the function that `MODULE:FUNCTION` names; or the text, the name of a splitter."""
+    """Return the function that `MODULE:FUNCTION` names, else `text`, the name of a splitter."""
     module, colon, name = text.rpartition(":")
     function = getattr(user_module(module), name, None) if colon else None
     return function if callable(function) else text
 
 
 def scoring_options(*names: str, **defaults: Any) -> Group:
-    """Return the group of the scoring options with these names, by default all that commands do not
-    set themselves (`on_error` and `progress`). Its value is a dict of checked arguments of
-    `ScoringOptions`. `defaults` replace defaults of `ScoringOptions`."""
+    """Return the group of the scoring options with these names, by default of all but `on_error`
+    and `progress`, which commands set themselves. Its value is a dict of checked arguments of
+    `ScoringOptions`. `defaults` replace the defaults of `ScoringOptions`."""
     options: list[click.Parameter] = [IMPORT]
     for name in names or [name for name in SCORING_OPTIONS if name not in ("on_error", "progress")]:
         info = SCORING_OPTIONS[name]
@@ -228,10 +228,11 @@ def shows_progress(quiet: bool) -> bool:
 def watch(quiet: bool, factor: float = 1.0) -> Any:
     """Return the option `progress` of scoring: False if the user wants none, else a bar in a
     terminal, and an estimate with advice if exact scoring takes long. `factor` is how many times
-    longer the whole run is than the work that is estimated."""
+    more is scored in all than the progress counts."""
     from narrative_twins.salience.progress import Watch, format_duration
 
     def advise(exact: float, one_pass: float) -> None:
+        """Tell the user the estimates for exact and for one-pass scoring, in seconds."""
         tell(
             f"exact scores take about {format_duration(exact * factor)}; --fast takes about"
             f" {format_duration(one_pass * factor)}"
@@ -246,7 +247,7 @@ def tell(message: object) -> None:
 
 
 def plural(number: int, singular: str, plural: str) -> str:
-    """Return a number with its noun, in the singular or the plural."""
+    """Return a number with its noun in the right form, such as `2 stories`."""
     return f"{number:,} {singular if number == 1 else plural}"
 
 
@@ -288,7 +289,7 @@ def write_resumable(
 
 
 def check_input(files: Sequence[str]) -> None:
-    """Raise a `UsageError` if there is no file, not even `-`, and standard input is a terminal."""
+    """Raise a `UsageError` if no file is named, not even `-`, and standard input is a terminal."""
     if not files and sys.stdin.isatty():
         raise click.UsageError("name a file, or - for standard input")
 
@@ -317,8 +318,8 @@ def check_rows_file(files: Iterable[str], out: str) -> None:
 
 
 def output_format(out: str, name: str | None, by_suffix: Mapping[str, str]) -> str:
-    """Return the format of an output: `name`, or by default the format in `by_suffix` for the
-    suffix of `out`; `text` if it has no suffix."""
+    """Return the format of an output: `name`; by default the format in `by_suffix` for the suffix
+    of `out`, or `text` without a suffix."""
     suffix = os.path.splitext(out)[1].lower()
     if name is not None or out == STDIN or not suffix:
         return name or "text"

@@ -71,7 +71,7 @@ def salience_records(path: str) -> Iterator[Record]:
 def story_salience(row: Mapping[str, Any], where: str) -> Row:
     """Return the columns of `load_story_salience`, except `id`, from a row of a file: `story` (or
     `sentences`), optionally `title` (or `storytitle`) and `windows`, and labels in a form that
-    `load_story_salience` lists, `summaries` (or `summary`), or both."""
+    `load_story_salience` lists or `summaries` (or `summary`), or both."""
     names = [name for name in LABEL_COLUMNS if row.get(name) is not None]
     # An empty list of choices says nothing, while an annotator may have highlighted nothing.
     full = [name for name in names if name not in CHOICES or row[name] != []]
@@ -82,7 +82,7 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
         story, labels = _from_highlights(row, column, where)
     elif column == "turning_points":
         story, points = synopsis(row, where)
-        labels = {"labels": _ones(points, len(story))}
+        labels = {"labels": _indicators(points, len(story))}
     else:
         story = check_sentences(require_column(row, where, "story", "sentences"), "story", where)
         labels = {} if column is None else _read_labels(row[column], column, len(story), where)
@@ -97,47 +97,47 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
     return {**columns, **empty, **labels, "summaries": summaries}
 
 
-def _read_labels(content: Any, column: str, sentences: int, where: str) -> Row:
-    """Return the label columns of a story of `sentences` sentences. `content` is the content of its
-    `column`, which is one of `LABEL_COLUMNS` without highlights and turning points."""
+def _read_labels(content: Any, column: str, count: int, where: str) -> Row:
+    """Return the label columns that the `content` of a `column` stands for, in a story of `count`
+    sentences. The column is one of `LABEL_COLUMNS`, but not of highlights or turning points."""
     if column in VOTES:
-        votes = check_votes(content, column, sentences, where)
-        return {"labels": [count / sum(votes) for count in votes], "counts": votes}
+        votes = check_votes(content, column, count, where)
+        return {"labels": [number / sum(votes) for number in votes], "counts": votes}
     if column == "labels":
-        return {"labels": _numbers(content, "labels", where, sentences)}
+        return {"labels": _numbers(content, "labels", where, count)}
     if column == "annotations":
         annotations = check_list(content, column, where, "lists of numbers, one for each annotator")
         if not annotations:
             problem = "'annotations' is empty; give it a list of numbers for each annotator"
             raise RowError(where, problem)
         return _means(
-            _numbers(numbers, f"annotations[{annotator}]", where, sentences)
+            _numbers(numbers, f"annotations[{annotator}]", where, count)
             for annotator, numbers in enumerate(annotations)
         )
     # The sentences that each annotator chose, counted from 1.
     if is_nested(content):
         lists = [
-            check_integers(numbers, f"choices[{annotator}]", where, 1, sentences)
+            check_integers(numbers, f"choices[{annotator}]", where, 1, count)
             for annotator, numbers in enumerate(content)
         ]
-        return _means(_ones([n - 1 for n in numbers], sentences) for numbers in lists)
+        return _means(_indicators([n - 1 for n in numbers], count) for numbers in lists)
     # A single number is the choice of a single annotator.
     content = [content] if type(content) is int else content
-    choices = check_integers(content, "choices", where, 1, sentences)
-    counts = {"choices": choices, "counts": [choices.count(n + 1) for n in range(sentences)]}
-    return counts | (_means(_ones([n - 1], sentences) for n in choices) if choices else {})
+    choices = check_integers(content, "choices", where, 1, count)
+    counts = {"choices": choices, "counts": [choices.count(n + 1) for n in range(count)]}
+    return counts | (_means(_indicators([n - 1], count) for n in choices) if choices else {})
 
 
 def _means(annotations: Iterable[list[float]]) -> Row:
-    """Return `annotations`, one list or more, and as `labels` their mean for each sentence."""
+    """Return the columns `annotations`, one list or more, and `labels`, their mean per sentence."""
     annotations = list(annotations)
     means = list(map(fmean, zip(*annotations, strict=True)))
     return {"labels": means, "annotations": annotations}
 
 
-def _ones(indices: Sequence[int], sentences: int) -> list[float]:
-    """Return a list of `sentences` numbers: 1.0 at the `indices`, 0.0 elsewhere."""
-    return [float(index in indices) for index in range(sentences)]
+def _indicators(indices: Sequence[int], count: int) -> list[float]:
+    """Return a list of `count` numbers: 1.0 at the `indices`, 0.0 elsewhere."""
+    return [float(index in indices) for index in range(count)]
 
 
 def _numbers(values: Any, column: str, where: str, count: int) -> list[float]:
@@ -152,7 +152,7 @@ def _numbers(values: Any, column: str, where: str, count: int) -> list[float]:
 
 
 def _from_highlights(row: Mapping[str, Any], column: str, where: str) -> tuple[list[str], Row]:
-    """Return the sentences of the `text` in a row, which is split if the row has none, and their
+    """Return the sentences of the `text` in a row, split here if the row has none, and their
     labels: the share of the characters of a sentence, without white space, that are highlighted.
     Highlights are `[start, end]` ranges of characters, in one list or in a list per annotator."""
     text, sentences = require_column(row, where, "text"), find_column(row, "sentences", "story")

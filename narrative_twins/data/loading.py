@@ -195,15 +195,14 @@ def load_story_twins(
     also be named `narrative_twin` and `negative_narrative_twin`.
 
     Args:
-        source: a data file (`.jsonl`, `.json`, either also with `.gz`, or `.parquet`), a
-            pattern such as `"data/*.jsonl"`, a list of these or a `Dataset`, which are the split
-            `train`; a mapping of splits to these or a `DatasetDict`; a folder, also of
-            `save_to_disk`, or a Hub id such as `"igorsterner/rocstory-narrative-twins"`, with the
-            files and splits of `datasets.load_dataset`; or a path on the Hub,
-            `"hf://datasets/user/name/..."`. None is the package's own corpus of 1,920 rows
-            in the splits `train` and `validation`, written and judged by a language model.
-        split: a split, or a slice in the notation of `datasets` such as `"train[:100]"`. None for
-            all.
+        source: a data file (`.jsonl`, `.json`, either also with `.gz`, or `.parquet`), a pattern
+            such as `"data/*.jsonl"`, a list of these or a `Dataset`, all for the split `train`; a
+            mapping from splits to these, or a `DatasetDict`; a folder (also of `save_to_disk`) or a
+            Hub id such as `"igorsterner/rocstory-narrative-twins"`, with the files and splits of
+            `datasets.load_dataset`; or a path on the Hub, `"hf://datasets/user/name/..."`. None is
+            the package's own corpus of 1,920 rows in the splits `train` and `validation`, written
+            and judged by a language model.
+        split: a split, or a slice in the notation of `datasets`: `"train[:100]"`. None for all.
         options: see `LoadOptions`.
 
     Returns:
@@ -281,7 +280,7 @@ def load_story_salience(
     ranges of sentences), `labels`, one number per sentence, higher for more salient ones; and
     `annotations`, such a list for each annotator. If each annotator chose a single sentence,
     `choices` has these sentences, counted from 1, and `counts` the votes for each sentence.
-    `summaries` has texts. A column without content is None, also `labels` of a row of summaries.
+    `summaries` has texts. A column without content is None; a row may have summaries and no labels.
 
     A row in a file has `story` (or `sentences`), optionally `title` (or `storytitle`), `windows` in
     any form that `Story.parse` accepts, and `summaries` (or `summary`), and labels in one of these
@@ -351,8 +350,8 @@ def _load(
     corpora: tuple[str, ...] = (),
     **settings: Any,
 ) -> LoadedData:
-    """Return the data of a source, which a builder with `settings` reads. Without a source, they
-    are the corpus in `corpora` that the option `name` says, by default the first."""
+    """Return the data of a source, read by `builder_class` with `settings`. Without a source, read
+    the corpus in `corpora` that the option `name` says, by default the first."""
     if source is not None:
         of_source = map(options.get, ("revision", "token", "name", "cache_dir"))
         files = source_files(source, *of_source)  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ Rows: TypeAlias = Iterable[tuple[str, Mapping[str, Any]]]
 
 class Record(NamedTuple):
     """A row of a file: its location for error messages, its id, and its columns (`row`). If the row
-    can't be read, `row` is the RowError, provided that the caller asked for that."""
+    can't be read, `row` is the RowError; only for callers that want that, see `read_records`."""
 
     where: str
     id: str
@@ -54,8 +54,8 @@ def read_records(path: str, strict: bool = True) -> Iterator[Record]:
     The id of a row is its `"id"`, else its key in a JSON object of rows, else `FILE:NUMBER`. A
     whole number may be a float, since pandas writes floats if some rows have no id. Raises RowError
     if the format is unknown, the file can't be read or a row is not an object of columns. If
-    `strict`, also if an id is neither text nor a whole number, or a row or a row group of Parquet
-    can't be read; otherwise the RowError is the `row` of a record in its place.
+    `strict`, it also raises if an id is neither text nor a whole number, or a row or a row group of
+    Parquet can't be read; if not, such a row or group is a record whose `row` is the RowError.
     """
     suffix = _suffix(path)
     if suffix is None:
@@ -96,7 +96,7 @@ def _suffix(path: str) -> str | None:
 
 @contextmanager
 def _readable(path: str) -> Iterator[None]:
-    """Raise errors in the block, which reads the file `path`, as RowError."""
+    """Turn errors of reading the file `path`, in the block, into RowError."""
     try:
         yield
     except RowError:
@@ -134,7 +134,7 @@ def _json(path: str, file: IO[bytes]) -> Iterator[Entry]:
 
 
 def _csv(path: str, file: IO[bytes]) -> Iterator[Entry]:
-    """Yield the rows of a CSV table, which a reader in `TABLES` makes of its lines."""
+    """Yield the rows that a reader in `TABLES` makes of the lines of a CSV table."""
     columns, rows = table_rows(file)
     reader = read_table(path, columns)
     yield from reader((f"{path}, line {number}", check_cells(row)) for number, row in rows)
@@ -146,7 +146,7 @@ def _parquet(path: str, file: IO[bytes]) -> Iterator[Entry]:
         first = 0
         for group in range(table.num_row_groups):
             try:
-                yield from _rows_of(path, table.iter_batches(_BATCH, [group]), count(first))
+                yield from _batch_rows(path, table.iter_batches(_BATCH, [group]), count(first))
             except _FILE_ERRORS as error:
                 where = f"{path}, row group {group}"
                 problem = f"can't be read ({' '.join(str(error).split())}); it may be incomplete"
@@ -155,10 +155,10 @@ def _parquet(path: str, file: IO[bytes]) -> Iterator[Entry]:
             first += table.metadata.row_group(group).num_rows
 
 
-def _rows_of(
+def _batch_rows(
     path: str, batches: Iterable[pyarrow.RecordBatch], number: Iterator[int]
 ) -> Iterator[Entry]:
-    """Yield the rows of batches; `number` counts them. A row that can't be read is a RowError."""
+    """Yield the rows of batches, `number`ed. In place of a row that can't be read is a RowError."""
     for batch in batches:
         names = batch.schema.names
         if twice := next((name for name in names if names.count(name) > 1), None):
@@ -166,12 +166,12 @@ def _rows_of(
         try:
             rows = batch.to_pylist()
         except _FILE_ERRORS:  # of one of the rows, such as a text that is not UTF-8
-            rows = [_converted(batch.slice(at, 1)) for at in range(len(batch))]
+            rows = [_row_or_problem(batch.slice(at, 1)) for at in range(len(batch))]
         for where, row in ((f"{path}, row {next(number)}", row) for row in rows):
             yield where, None, RowError(where, row) if isinstance(row, str) else row
 
 
-def _converted(batch: pyarrow.RecordBatch) -> Any:
+def _row_or_problem(batch: pyarrow.RecordBatch) -> Any:
     """Return the only row of a batch or, if it can't be read, a text that says why."""
     try:
         return batch.to_pylist()[0]

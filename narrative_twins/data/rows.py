@@ -75,7 +75,7 @@ def title_of(row: Mapping[str, Any]) -> str:
 
 
 def is_nested(content: Any) -> bool:
-    """Return whether a column is a list of lists, such as a list of windows; not if it is empty."""
+    """Return whether a column is a list of lists, such as windows; False if it is empty."""
     is_list = isinstance(content, (list, tuple)) and bool(content)
     return is_list and all(isinstance(each, (list, tuple)) for each in content)
 
@@ -132,9 +132,9 @@ def check_integers(values: Any, column: str, where: str, first: int, last: int) 
     return numbers
 
 
-def check_votes(votes: Any, column: str, sentences: int, where: str) -> list[int]:
-    """Return the votes, one number for each of the `sentences` sentences and not all of them 0."""
-    check_list(votes, column, where, "numbers of votes", sentences)
+def check_votes(votes: Any, column: str, count: int, where: str) -> list[int]:
+    """Return the votes, one number for each of `count` sentences. Raise RowError if all are 0."""
+    check_list(votes, column, where, "numbers of votes", count)
     checked = check_integers(votes, column, where, 0, 2**31 - 1)
     if not any(checked):
         raise RowError(where, f"'{column}' has no votes; at least one vote is needed")
@@ -258,7 +258,7 @@ def window_twins(
     if windows_of is None and not is_nested(twin):
         twin = check_sentences(twin, "twin", where)
         pairs = require_column(row, where, "alignment", "twin_windows")
-        windows_of = twin_windows(_pairs(pairs, story, twin, where), story, len(twin))
+        windows_of = twin_windows(_check_alignment(pairs, story, twin, where), story, len(twin))
     content = {"story": story, "twin": twin, "twin_windows": windows_of, "negative": negative}
     try:
         check_twins_row(content, where)
@@ -282,18 +282,18 @@ def window_twins(
 
 
 def _to_windows(content: Any, column: str, where: str, windows: int) -> list[list[str]]:
-    """Return a list of windows unchanged, and a list of sentences split into even windows."""
+    """Return a list of windows unchanged, or a list of sentences split into even windows."""
     if is_nested(content):
         return check_windows(content, column, where)
     story = check_story(check_sentences(content, column, where), column, where, windows)
     return [list(story.sentences[lo:hi]) for lo, hi in story.windows]
 
 
-def _pairs(
+def _check_alignment(
     pairs: Any, story: Sequence[Sequence[str]], twin: Sequence[str], where: str
 ) -> Iterable[tuple[int, int]]:
-    """Return pairs of the index of a sentence of `story`, counted across its windows, and the index
-    of a sentence of `twin`. Raise RowError if a pair is invalid."""
+    """Return the pairs of an alignment: the index of a sentence of `story`, counted across its
+    windows, and of a sentence of `twin`. Raise RowError if one is invalid."""
     pairs = check_list(pairs, "alignment", where, "pairs")
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
@@ -306,13 +306,13 @@ def _pairs(
 
 
 def twin_windows(
-    pairs: Iterable[tuple[int, int]], story: Sequence[Sequence[str]], sentences: int
+    pairs: Iterable[tuple[int, int]], story: Sequence[Sequence[str]], count: int
 ) -> list[list[int]]:
-    """Return for each of the `sentences` sentences of a twin the windows of `story` (lists of
-    sentences) that it is aligned to. Each pair has the index of a sentence of the story, counted
+    """Return, for each of the `count` sentences of a twin, the windows of `story` (lists of
+    sentences) that it is aligned to. A pair has the index of a sentence of the story, counted
     across its windows, and the index of a sentence of the twin."""
     window_of = [w for w, window in enumerate(story) for _ in window]
-    windows_of: list[set[int]] = [set() for _ in range(sentences)]
+    windows_of: list[set[int]] = [set() for _ in range(count)]
     for i, j in pairs:
         windows_of[j].add(window_of[i])
     return [sorted(windows) for windows in windows_of]
@@ -345,7 +345,7 @@ def turning_points(
 
 
 def synopsis(row: Mapping[str, Any], where: str) -> tuple[list[str], list[int]]:
-    """Return the sentences of a row that are not empty, and the turning points as their indices."""
+    """Return the sentences that are not empty, and the indices of the turning points among them."""
     content = require_column(row, where, "story", "sentences")
     sentences = check_list(content, "story", where, "sentences")
     numbers = require_column(row, where, "turning_points")

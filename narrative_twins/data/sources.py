@@ -91,7 +91,7 @@ def source_files(
     """
     hub = name, revision, token
     if isinstance(source, (str, os.PathLike)):
-        source = path = _local(source)
+        source = path = _local_path(source)
         if path.startswith("hf://") or not (os.path.exists(path) or glob.has_magic(path)):
             return _hub_files(path, *hub)
         if os.path.isdir(path) and revision is None:
@@ -105,25 +105,25 @@ def source_files(
     by_split: SplitFiles = {}
     for split, rows in (source if isinstance(source, Mapping) else {"train": source}).items():
         if isinstance(rows, Dataset):
-            by_split[str(split)] = [_written(rows, cache_dir)]
+            by_split[str(split)] = [_write_to_cache(rows, cache_dir)]
             continue
         files: list[str] = []
-        for path in map(_local, [rows] if isinstance(rows, (str, os.PathLike)) else rows):
+        for path in map(_local_path, [rows] if isinstance(rows, (str, os.PathLike)) else rows):
             is_on_hub = path.startswith("hf://")
-            files += sum(_hub_files(path, *hub).values(), []) if is_on_hub else _matching(path)
+            files += sum(_hub_files(path, *hub).values(), []) if is_on_hub else _named_files(path)
         if not files:
             raise ValueError("no files; give at least one for each split")
         by_split[str(split)] = files
     return by_split
 
 
-def _local(name: Name) -> str:
-    """Return a path, or the path in a `file://` address."""
+def _local_path(name: Name) -> str:
+    """Return a name as a path, without the `file://` of an address."""
     path = os.fspath(name)
     return url2pathname(path.removeprefix("file://")) if path.startswith("file://") else path
 
 
-def _matching(path: str) -> list[str]:
+def _named_files(path: str) -> list[str]:
     """Return the data files that a path or a pattern names; raise an error if there are none."""
     files = [path] if os.path.isfile(path) else sorted(glob.glob(path, recursive=True))
     files = [file for file in files if os.path.isfile(file)]
@@ -135,7 +135,7 @@ def _matching(path: str) -> list[str]:
     return files
 
 
-def _written(rows: Dataset, cache_dir: str | None) -> str:
+def _write_to_cache(rows: Dataset, cache_dir: str | None) -> str:
     """Write a data set to a Parquet file in the cache, unless it is there. Return the path."""
     # Builders read files. The fingerprint is of the content, so that equal rows are written once.
     folder = Path(cache_dir or config.HF_DATASETS_CACHE) / "narrative_twins_rows"
@@ -202,4 +202,4 @@ def _hub_files(
         problem = "is not a local path, and can't be found on the Hub"
         raise FileNotFoundError(f"{path!r} {problem}: {error}") from error
     local = Path(folder, inside or "")
-    return _folder_files(local, name) if local.is_dir() else {"train": _matching(str(local))}
+    return _folder_files(local, name) if local.is_dir() else {"train": _named_files(str(local))}

@@ -1,5 +1,4 @@
-"""Agreement of scores with votes and with turning points (AUC in a window), as means over
-stories."""
+"""Agreement of scores with votes and turning points (AUC in a window), averaged over stories."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ Rule: TypeAlias = Literal["numbered", "containing"]
 def agreement_with_votes(
     results: Iterable[StorySalience], counts: Iterable[Sequence[float]]
 ) -> Metrics:
-    """Return the agreement of scores with the votes of annotators: for each operation
-    `OPERATION_spearman` and `OPERATION_auc`, means over the stories for which they are defined.
+    """Return the agreement of scores with votes of annotators, averaged over the stories for which
+    it is defined: for each operation the metrics `OPERATION_spearman` and `OPERATION_auc`.
 
     Args:
         results: the scores of each story.
@@ -37,14 +36,13 @@ def agreement_with_votes(
 def agreement_with_turning_points(
     results: Iterable[StorySalience], points: Iterable[Sequence[int]], rule: Rule = "numbered"
 ) -> Metrics:
-    """Return the AUC of each turning point among the sentences of a window, averaged over the
-    stories for which it is defined: for each operation `OPERATION_auc_1` and so on by turning
-    point, and `OPERATION_auc`, the mean of these means, which is `counted` and `undefined` in
-    turning points.
+    """Return metrics for each operation: `OPERATION_auc_1` and so on, the AUC of each turning point
+    among the sentences of a window, averaged over the stories for which it is defined; and
+    `OPERATION_auc`, the mean of these means, where `counted` and `undefined` count turning points.
 
     Args:
         results: the scores of each story.
-        points: for each story the indices of its turning points, as many for each, counted from 0.
+        points: for each story the indices of its turning points, from 0; the same number for all.
         rule: which window a turning point is ranked in. `"numbered"`, the rule of the paper:
             turning point k in window k; a turning point outside of it is left out, and counted as
             undefined. `"containing"`: the window that it is in.

@@ -58,7 +58,7 @@ _GIVEN = (
 
 
 def metrics_of(turning_points: bool) -> tuple[str, ...]:
-    """Return the keys of metrics, the main one first: for turning points, or for other labels."""
+    """Return the keys of the metrics for turning points or for other labels, the main one first."""
     return ("auc", PARTIAL) if turning_points else (*METRICS, PARTIAL)
 
 
@@ -93,7 +93,7 @@ class Comparison:
         values: the long table of `COLUMNS`, a row for each metric, story, turning point and run.
         summaries: a summary of each set of labelled stories.
         against: the name of the line that all others are tested against; None for no tests.
-        notes: notes on the figures, each after the name of its set of stories: for example how many
+        notes: notes on the figures, each after the name of its set of stories, for example how many
             stories did not fit a context.
     """
 
@@ -138,8 +138,9 @@ class Comparison:
     def tests(
         self, data: str, metric: str, other: str, lines: Collection[str] | None = None
     ) -> dict[str, float]:
-        """Return by name the p-values of lines (default: all) against the line `other` in a metric,
-        by two-tailed paired permutation tests over stories of the median runs."""
+        """Return the p-value of each line, by name, for its difference to the line `other` in a
+        metric: from two-tailed paired permutation tests over stories of the median runs. `lines`
+        are the names of the lines to test; None for all."""
         values = {
             line_name(scorer, operation): mean_of_means(array[:, None, :])
             for (of, scorer, operation, key), array in self._medians.items()
@@ -152,7 +153,7 @@ class Comparison:
     @cached_property
     def p_values(self) -> dict[tuple[str, str, str], float]:
         """The p-values of all lines against the line `against`, by data, name of the line and
-        metric; empty if there is no such line."""
+        metric; empty if `against` is None."""
         pairs = {(data, metric) for data, *_, metric in self._medians if metric != PARTIAL}
         return {
             (data, name, metric): p
@@ -180,8 +181,8 @@ class Comparison:
         return lines[lines["name"] == name].set_index("metric")
 
     def by_point(self, data: str, scorer: str, operation: str) -> list[float]:
-        """Return the mean AUC of each turning point, over stories and runs, for a line; empty for
-        other labels."""
+        """Return the mean AUC of each turning point, over stories and runs, for a line; an empty
+        list for other labels."""
         # A column for each turning point, by which the mean of means is taken of one.
         means = [
             mean_of_means(array.T[:, :, None])
@@ -209,7 +210,7 @@ class Comparison:
         return {key[:4]: array for key, array in arrays if self._median_runs[key[:3]] == key[4]}
 
     def json(self) -> dict[str, Any]:
-        """Return all figures and the values of all stories as JSON data; None if undefined."""
+        """Return all figures and the values of all stories as JSON data, undefined ones as None."""
         content = {
             "data": [
                 {**asdict(summary), "perplexity": summary.perplexity, "against": self.against}

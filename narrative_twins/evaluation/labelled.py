@@ -66,10 +66,9 @@ class DataSummary:
     Attributes:
         name, stories, sentences: the name, and how many stories and sentences there are.
         points_per_story: the number of turning points of a story; 0 for other labels.
-        left_out: how many turning points are left out because they are outside of the window with
-            their number.
-        entropy: the mean entropy of a story's labels in bits; None for turning points and negative
-            labels.
+        left_out: how many turning points are left out: outside of the window with their number.
+        entropy: the mean entropy of the labels of a story in bits; None for turning points, and if
+            a label is negative.
     """
 
     name: str
@@ -81,7 +80,8 @@ class DataSummary:
 
     @classmethod
     def of(cls, data: LabelledStories, rule: str) -> DataSummary:
-        """Return the summary of labelled stories. `rule` as for `agreement_with_turning_points`."""
+        """Return the summary of labelled stories. For `rule` see
+        `agreement_with_turning_points`."""
         counts = data.name, len(data), sum(map(len, data.stories))
         if data.points is not None:
             outside = [
@@ -126,8 +126,8 @@ def load_labelled(
 ) -> LabelledStories:
     """Load stories with human labels of any kind.
 
-    Rows with `turning_points` (or TRIPOD's table) are synopses in five windows; rows with windows
-    and `key` keep their windows; all others are read by `load_story_salience`.
+    Rows with `turning_points` (or TRIPOD's table) are synopses in five windows, or in their windows
+    if the story is a list of windows; all others are read as by `load_story_salience`.
 
     Args:
         source: as in `load_story_salience`; or `"stories"`, `"everyday"`, `"prose"` or `"synopses"`
@@ -146,7 +146,7 @@ def load_labelled(
         FileNotFoundError, ValueError: the source is missing or empty, or has no such split.
     """
     rows = _rows(source, split, cleaning=cleaning)
-    name = name or _name(source)
+    name = name or _name_of(source)
     if not rows:
         raise ValueError(f"{name} has no stories; name a file or a split that has some")
     stories = [
@@ -170,11 +170,11 @@ def load_labelled(
     if second is None:
         return LabelledStories(name, stories, labels, annotations=annotations)
     again = _rows(second, None, {row["id"]: row["story"] for row in rows})
-    labels_of = {tuple(row["story"]): _labels(row, _name(second)) for row in again}
+    labels_of = {tuple(row["story"]): _labels(row, _name_of(second)) for row in again}
     others = [labels_of.get(story.sentences) for story in stories]
     if not any(others):
         raise ValueError(
-            f"{_name(second)} has none of the stories of {name}; stories are matched by their"
+            f"{_name_of(second)} has none of the stories of {name}; stories are matched by their"
             " sentences, or by their ids if there are no sentences"
         )
     return LabelledStories(name, stories, labels, second=others, annotations=annotations)
@@ -186,12 +186,12 @@ def _rows(
     stories: Mapping[str, Sequence[str]] | None = None,
     cleaning: Cleaning = "full",
 ) -> list[Row]:
-    """Return the rows of a source in the columns of the package's data sets. If they have no
-    sentences, `stories` has sentences by id, and rows with other ids are left out."""
+    """Return the rows of a source in the columns of the package's data sets. Rows without sentences
+    get them from `stories`, sentences by id; then rows with other ids are left out."""
     is_corpus = isinstance(source, str) and source in CORPORA and not Path(source).exists()
     files = corpus_files(str(source)) if is_corpus else source_files(source)
     if split not in (None, "all", *files):
-        raise ValueError(f"no split {split!r} in {_name(source)}, only {', '.join(files)}")
+        raise ValueError(f"no split {split!r} in {_name_of(source)}, only {', '.join(files)}")
     if split is None:
         split = next(name for name in ("test", "validation", *files) if name in files)
     paths = [path for name in files if split in ("all", name) for path in files[name]]
@@ -225,7 +225,7 @@ def _labels(row: Mapping[str, Any], name: str) -> list[float]:
     return labels
 
 
-def _name(source: DataSource) -> str:
+def _name_of(source: DataSource) -> str:
     """Return a name for a source: the last part of its path or Hub id, without a suffix. Of several
     files, the first names the source."""
     if isinstance(source, Mapping):

@@ -33,7 +33,7 @@ class Mean(NamedTuple):
 
 
 def spearman(scores: ArrayLike, counts: ArrayLike) -> float:
-    """Return Spearman's rank correlation, with mean ranks for ties; nan if one side is constant."""
+    """Return Spearman's rank correlation, with mean ranks for ties; nan if a list is constant."""
     x, y = _paired(scores, counts)
     if not x.size or np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")
@@ -130,7 +130,7 @@ def mean(values: Iterable[float]) -> Mean:
 def _paired(
     scores: ArrayLike, labels: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return both as arrays. Raise ValueError unless each has a number, not nan, per sentence."""
+    """Return scores and labels as arrays. Raise ValueError for nan, or if their lengths differ."""
     x, y = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     if x.ndim != 1 or x.shape != y.shape or np.isnan([x, y]).any():
         raise ValueError(
@@ -195,7 +195,7 @@ def bootstrap_interval(values: ArrayLike) -> tuple[float, float]:
 def paired_permutation_test(a: ArrayLike, b: ArrayLike) -> float:
     """Return the p-value of a two-tailed paired permutation test for the mean difference of two
     scorers over stories. In each permutation, the values of a random half of the stories are
-    exchanged; it is exact, over all exchanges, if there are at most `RESAMPLES`.
+    exchanged. If at most `RESAMPLES` exchanges are possible, all are made: the p-value is exact.
 
     Args:
         a, b: a value of each story by each scorer, in the same order. A story with nan is left out.

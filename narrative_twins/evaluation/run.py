@@ -54,16 +54,15 @@ def evaluate(
         encoders: a dict from a name to an encoder, or to a list of encoders (runs of different
             seeds, whose mean is shown); or encoders without names. An encoder is a `StoryEncoder`,
             its folder or Hub id, or None for the default encoder.
-        data: labelled stories (`load_labelled`), or a file, folder or Hub id, or a list of these;
-            required.
+        data: labelled stories (`load_labelled`), or a file, folder or Hub id, or a list; required.
         out: a folder for the result: `results.json` with the values of all stories, `table.md`,
             `table.tex`, and in `scores` the scores of encoders, which are not computed again.
         baselines: names of registered baselines; default all. `()` for none.
         results: a dict from the name of another scorer, such as a language model, to files of its
             results, see `scorers.saved_runs`.
         second, split: see `load_labelled`.
-        against: a row, such as `"trail"` or `"default summarization"`, that all others are tested
-            against.
+        against: the name of a row, such as `"trail"` or `"default summarization"`, that all other
+            rows are tested against.
         rule: for turning points, see `agreement_with_turning_points`.
         sentence_encoder: the encoder of baselines that embed texts; default the default encoder.
         loading: options of `StoryEncoder.from_pretrained`.
@@ -127,7 +126,7 @@ def evaluate(
 
 
 def _read(data: Any, split: str | None, second: DataSource | None) -> list[LabelledStories]:
-    """Return all data as sets of labelled stories."""
+    """Return all data as sets of labelled stories, which are loaded if they are sources."""
     sources = _as_list(data)
     if not sources or None in sources:
         raise ValueError("pass data: a file, a folder or a Hub id of stories with human labels")
@@ -138,14 +137,14 @@ def _read(data: Any, split: str | None, second: DataSource | None) -> list[Label
 
 
 def _named(encoders: Encoders) -> list[tuple[str, list[Any]]]:
-    """Return names of encoders, each with its runs."""
+    """Return a name and a list of runs for each encoder."""
     if isinstance(encoders, Mapping):
         return [(str(name), _as_list(runs)) for name, runs in encoders.items()]
     return [(encoder_name(encoder), [encoder]) for encoder in _as_list(encoders)]
 
 
 def encoder_name(encoder: Any) -> str:
-    """Return a name for an encoder: `default` for None, else the last part of its path, but not
+    """Return a name for an encoder: `default` for None, else the last part of its path that is not
     `final` or `checkpoint-N`."""
     if encoder is None:
         return "default"
@@ -175,8 +174,8 @@ def measure(
 
 
 def measure_people(data: LabelledStories) -> Iterator[pd.DataFrame]:
-    """Yield the long tables of human agreement for which the data have labels: of a second group of
-    annotators, and of each annotator with the others. They are a ceiling for scores."""
+    """Yield the long tables of human agreement, a ceiling for scores: of a second group of
+    annotators, and of each annotator with the others, if the data have such labels."""
     if data.second is not None:
         values = _metrics(data, data.second)
         # As in the figures of the paper, both metrics are over the same stories.

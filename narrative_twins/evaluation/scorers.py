@@ -142,8 +142,8 @@ def _baseline_runs(
 
 def saved_runs(data: LabelledStories, files: Sequence[str | Path]) -> Iterator[Scores]:
     """Yield the scores in files, each a run: results of `narrative-twins score --format jsonl`, or
-    votes of `narrative-twins make judgments`. Stories are matched by sentences; a file may lack
-    some.
+    votes of `narrative-twins make judgments`. Stories are matched by their sentences; a file may
+    have scores for some of them only.
 
     Raises:
         OSError, ValueError: a file can't be read, has lines that are not results, or has scores

@@ -123,13 +123,13 @@ def figure(value: float | None, digits: int = 3) -> str:
 
 
 def figure_and_spread(value: float | None, sd: float | None) -> str:
-    """Return a mean with the standard deviation over runs, or alone if that is None or nan."""
+    """Return a mean with the standard deviation over runs, or alone if `sd` is None or nan."""
     text, spread = figure(value), figure(sd)
     return f"{text} ± {spread}" if text and spread else text
 
 
 def interval(limits: tuple[float, float]) -> str:
-    """Return an interval with two decimals; empty if a limit is nan."""
+    """Return an interval with two decimals, `0.41 to 0.55`; empty if a limit is nan."""
     low, high = (figure(limit, 2) for limit in limits)
     return f"{low} to {high}" if low and high else ""
 

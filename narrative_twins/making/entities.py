@@ -69,7 +69,8 @@ class PeopleNames:
             raise ValueError(f"{locale!r} is no locale of Faker; use one such as de_DE") from None
 
     def gender_of(self, name: str) -> str:
-        """Return `"female"` or `"male"`, as most people with a first name are; empty if unknown."""
+        """Return the gender of most people with the first name `name`: `"female"`, `"male"`, or an
+        empty text if Faker does not list it."""
         weights = {"": 0.0}
         for gender in ("female", "male"):
             names = getattr(self.faker.get_providers()[0], f"first_names_{gender}", ())
@@ -109,7 +110,7 @@ class RowNames:
                         self.last.update(words[-1:] if words[1:] else ())
 
     def kind_of(self, name: str) -> str:
-        """Return as what a name is recognized most often; `"Person"` if it is a word of a name."""
+        """Return what `name` is recognized as most often; `"Person"` for a word of a name."""
         return self.kinds[name].most_common(1)[0][0] if name in self.kinds else "Person"
 
     def forms(self, texts: Sequence[str]) -> dict[str, str]:
@@ -141,7 +142,7 @@ def _words(name: str) -> list[str]:
 def substitute(
     row: Mapping[str, Any], seed: str, pipeline: Any, people: PeopleNames
 ) -> dict[str, Any]:
-    """Return a copy of a row with other names in its twins, so that stories share none with them.
+    """Return a copy of a row with other names in its twins, so that twin and story share no name.
 
     The twin (`twin`) and the twin of the distractor (`negative_twin`) each get new names that occur
     nowhere else in the row; story and distractor (`negative`) keep their texts. Names are
@@ -160,7 +161,7 @@ def substitute(
     changed, texts = dict(row), list[str]()
     for column in [column for column in TEXT_COLUMNS if row.get(column) is not None]:
         sentences: list[str] = []
-        _mapped(row[column], sentences.append)
+        _map_sentences(row[column], sentences.append)
         texts.append(" ".join(sentences))
     names = RowNames(pipeline.pipe(texts))
     people.faker.seed_instance(seed)
@@ -195,17 +196,17 @@ def substitute(
     for side in (TWIN_NAMES, NEGATIVE_TWIN_NAMES):
         new.clear()
         for column in [column for column in side if row.get(column) is not None]:
-            changed[column] = _mapped(row[column], partial(pattern.sub, new_name))
+            changed[column] = _map_sentences(row[column], partial(pattern.sub, new_name))
     return changed
 
 
-def _mapped(content: Any, change: Callable[[str], Any]) -> Any:
-    """Return the sentences, windows or named sections of a column, with each sentence changed."""
+def _map_sentences(content: Any, change: Callable[[str], Any]) -> Any:
+    """Return the content of a column (sentences, windows or sections) with changed sentences."""
     if isinstance(content, str):
         return change(content)
     if isinstance(content, Mapping):
-        return {name: _mapped(part, change) for name, part in content.items()}
-    return [_mapped(part, change) for part in content]
+        return {name: _map_sentences(part, change) for name, part in content.items()}
+    return [_map_sentences(part, change) for part in content]
 
 
 def replace_entities(
@@ -218,7 +219,7 @@ def replace_entities(
     resume: bool = False,
     progress: bool = False,
 ) -> int:
-    """Replace the names in the twins in a file of rows, and write the rows and their facts, see
+    """Replace the names in the twins of a file of rows, and write the rows and their facts, see
     `substitute` and `write_facts`. Returns in how many rows of this run a name was replaced.
 
     Args:

@@ -43,9 +43,9 @@ def write_rows(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def write_facts(out: str, facts: DatasetFacts) -> None:
-    """Write the facts of the data file `out`, for `read_facts` and `push_dataset`. If it has facts,
-    which a user may have edited, only their description, source and language are replaced. Raises
-    ValueError if these can't be read; call `facts_of` before rows are made."""
+    """Write the facts of the data file `out`, for `read_facts` and `push_dataset`. Of facts that
+    exist, which a user may have edited, only the description, source and language are replaced.
+    Raises ValueError if they can't be read; call `facts_of` before rows are made."""
     if earlier := facts_of(out):
         now = {name: getattr(facts, name) for name in ("description", "source", "language")}
         facts = replace(earlier, **now)
@@ -54,7 +54,7 @@ def write_facts(out: str, facts: DatasetFacts) -> None:
 
 
 def recipe_text(command: str, settings: Mapping[str, object]) -> str:
-    """Return a command and its settings in Markdown, but for settings that are None or empty."""
+    """Return a command and its settings in Markdown, without settings that are None or empty."""
     lines = [
         f"- {name}: {_as_text(value)}"
         for name, value in settings.items()
@@ -74,7 +74,7 @@ def _as_text(value: object) -> str:
 
 
 def public_name(source: str) -> str:
-    """Return a name of a model or file to publish: of a local path only the last part."""
+    """Return the name of a model or file for publication: of a local path only the last part."""
     return Path(source).resolve().name if os.path.exists(source) else source
 
 

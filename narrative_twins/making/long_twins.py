@@ -70,7 +70,8 @@ class Candidate(NamedTuple):
 
 
 class Work(NamedTuple):
-    """A work: the sentences of its story (empty if it has none), and other versions of it."""
+    """A work: its id, its title (None if it has none), the sentences of its story (empty if it has
+    none), and other versions of it."""
 
     id: str
     title: str | None
@@ -79,9 +80,8 @@ class Work(NamedTuple):
 
 
 def work_files(paths: Iterable[str]) -> list[str]:
-    """Return the paths, each folder replaced by the JSON and JSON Lines files in it and its
-    folders, by name, or only by those in folders `summaries`, as in `Tell me again!`, if there are
-    some."""
+    """Return `paths`, with each folder replaced by the JSON and JSON Lines files in it, sorted by
+    name: only by files in folders `summaries` if there are some, as in `Tell me again!`."""
     files: list[str] = []
     for path in map(Path, paths):
         suffixes = (".json", ".jsonl", ".ndjson")
@@ -94,8 +94,8 @@ def work_files(paths: Iterable[str]) -> list[str]:
 def read_works(
     files: Iterable[str], anonymized: bool = False
 ) -> Iterator[tuple[str, Work | RowError]]:
-    """Yield a name for messages and a work for each row of JSON Lines files, and each document or
-    item of JSON files. In place of an invalid work there is a RowError.
+    """Yield, for each row of JSON Lines files and each document or item of JSON files, a name for
+    messages and the work, or the RowError of an invalid work.
 
     Args:
         files: names of files; `-` is JSON Lines on standard input. Rows have a `story`, a list of
@@ -112,7 +112,7 @@ def read_works(
             if problem is not None:
                 raise RowError(name, problem)
             is_row = "story" in content or not {"summaries", "en_translated_summaries"} & {*content}
-            work = _row(content) if is_row else _document(name, content, anonymized)
+            work = _work_of_row(content) if is_row else _work_of_document(name, content, anonymized)
             for text in (work.title, *(each.language for each in work.candidates)):
                 check_unicode(text or "", "the title or a language")
             yield name, work
@@ -124,7 +124,7 @@ def read_works(
             yield name, RowError(name, f"is not a work ({reason}); a work has {needed}, see --help")
 
 
-def _row(row: Mapping[str, Any]) -> Work:
+def _work_of_row(row: Mapping[str, Any]) -> Work:
     """Return the work of a row with `story` and `twins`."""
     story = list(check_story(row["story"], "story", "").sentences)
     candidates = []
@@ -135,8 +135,9 @@ def _row(row: Mapping[str, Any]) -> Work:
     return Work(str(row.get("id") or digest(story)[:12]), row.get("title"), story, candidates)
 
 
-def _document(name: str, content: Mapping[str, Any], anonymized: bool) -> Work:
-    """Return the work of a document of `Tell me again!`; `name` is the name of its file."""
+def _work_of_document(name: str, content: Mapping[str, Any], anonymized: bool) -> Work:
+    """Return the work of a document of `Tell me again!`. `name` is its file, `anonymized` as in
+    `read_works`."""
     block, similarities = content.get("similarity") or {}, {}
     if "en" in (languages := block.get("indexes") or []):
         row = block["similarities"][languages.index("en")]
@@ -167,8 +168,8 @@ def _summary(key: str, text: str | None) -> list[str]:
 
 
 def _candidate(sentences: list[str], language: str | None, similarity: float | None) -> Candidate:
-    """Return a candidate. Its similarity is unknown if it is NaN, and clipped to at most 1, which
-    half precision may exceed slightly."""
+    """Return a candidate with a similarity from -1 to 1. NaN becomes None, rounding errors of half
+    precision are clipped, and a larger number raises ValueError."""
     if similarity is None or similarity != similarity:
         return Candidate(sentences, language)
     if abs(similarity) > 1.001:
@@ -228,12 +229,11 @@ def best_path(similarities: NDArray[np.floating[Any]]) -> list[tuple[int, int]]:
     """Return the monotone path with the largest sum through a matrix of shape (n, m), in O(n·m).
 
     A path goes from cell (0, 0) to cell (n − 1, m − 1) by the steps of `STEPS`, as in dynamic time
-    warping; its sum includes both ends. Ties are broken from the end, in the order of `STEPS`.
-    Since most similarities are above 0, a diagonal step usually adds less than two single steps,
-    and is rare.
+    warping; its sum includes both ends. Ties are broken from the end, in the order of `STEPS`. Most
+    similarities are above 0, so a diagonal step usually adds less than two single steps.
 
     Returns:
-        The cells of the path in order: i is the index of a sentence of the story, j of the twin.
+        The cells (i, j) of the path in order, for sentence i of the story and j of the twin.
 
     Raises:
         ValueError: the matrix is empty, or has a cell that is not a finite number.
@@ -298,7 +298,7 @@ class Filters:
             )
 
     def rejection(self, story: Sequence[str], version: Candidate) -> str | None:
-        """Return why a version is dropped before alignment, as counted by `long_twin`, or None."""
+        """Return why a version is dropped before alignment, as `long_twin` counts it, or None."""
         longer, most = len(version.sentences) - len(story), self.max_difference
         if longer < -most or longer > (math.ceil(most) if self.released else most):
             return "versions that are too different in length"
@@ -315,10 +315,10 @@ class Filters:
 def long_twin(
     work: Work, embed: Callable[[Sequence[str]], Any], filters: Filters, seed: int = 0
 ) -> tuple[Columns | None, Counter[str]]:
-    """Return the row of a work, as `load_window_twins` reads it, or None if it is dropped; and the
-    counts of what is kept and dropped, in words. The twin is drawn from the versions that pass all
-    filters. The draw depends on the seed, the id of the work and the versions alone. `embed` maps
-    sentences to vectors of shape (sentences, dimensions)."""
+    """Return the row of a work, as `load_window_twins` reads it, or None if it is dropped; and
+    counts of works and versions that are kept or dropped, by a description. The twin is drawn from
+    the versions that pass all filters. The draw depends on the seed, the id of the work and the
+    versions alone. `embed` maps sentences to vectors of shape (sentences, dimensions)."""
     if len(work.story) < filters.min_sentences:
         kind = "with a story that is too short" if work.story else "without a story in English"
         return None, Counter(["works read", f"works {kind}"])
@@ -382,7 +382,8 @@ def make_long_twins(
         anonymized: see `read_works`.
         language: the language of the versions, for the facts.
         resume: resume an interrupted run, or raise ResumeError if its works or settings differ.
-        progress, report: show a progress bar; called with a message about each invalid work.
+        progress, report: whether to show a progress bar; and a function that is called with a
+            message about each invalid work.
     """
     settings = {
         "works of": {Path(path).resolve().name: digest_of_files(path) for path in paths},

@@ -83,7 +83,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class TwinOptions:
-    """Options of `make_twins`: the columns to make, and when answers are valid.
+    """Options of `make_twins`: the columns to make, and which answers are valid.
 
     Attributes:
         recipe: a name in `RECIPES`.
@@ -128,8 +128,8 @@ def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> C
     def rewrite(
         step: str, template: str, text: Text, number: int, check: Callable[[Text], object]
     ) -> Text:
-        """Return `text`, rewritten in `number` sentences. `check` refuses invalid ones."""
-        bounds = _about(number) if template == "expand" else (number, number)
+        """Return `text` as the model rewrites it in `number` sentences, which pass `check`."""
+        bounds = _bounds_about(number) if template == "expand" else (number, number)
         prompt = fill(options.templates[template], story=_as_json(list(text)), count=number)
 
         def read(answer: Mapping[str, Any]) -> Text:
@@ -170,7 +170,7 @@ def _make_of_synopsis(ask: Ask, windows: Sequence[Text], options: TwinOptions) -
 
     template, count = options.templates["distract_sections"], sum(map(len, windows))
     prompt = fill(template, story=_as_json(named), count=count)
-    form = {name: list_of(str, *_about(len(window))) for name, window in named.items()}
+    form = {name: list_of(str, *_bounds_about(len(window))) for name, window in named.items()}
     return {"negative": ask(Question("negative", prompt, answer_form(**form), read))}
 
 
@@ -193,8 +193,8 @@ def _read_sentences(content: list[str], name: str) -> list[str]:
     return [" ".join(sentence.split()) for sentence in sentences]
 
 
-def _about(count: int) -> tuple[int, int]:
-    """Return the limits of about `count` sentences: half as many, rounded up, and twice as many."""
+def _bounds_about(count: int) -> tuple[int, int]:
+    """Return the bounds of about `count` sentences: half as many, rounded up, and twice as many."""
     return (count + 1) // 2, 2 * count
 
 
@@ -277,7 +277,8 @@ def make_twins(
     language: str = "en",
     progress: bool = False,
 ) -> Generated:
-    """Make rows of narrative twins, for `load_story_twins` or `load_window_twins`, and write them.
+    """Have a language model make rows of narrative twins, for `load_story_twins` or
+    `load_window_twins`, and write them.
 
     Args:
         rows: the stories, see `source_row`.

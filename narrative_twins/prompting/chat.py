@@ -120,8 +120,8 @@ class Server:
 
     @property
     def key(self) -> str:
-        """The API key of the server, `none` without one. Raises ValueError if the variable that the
-        user names is not set, or its value can't be a key."""
+        """The API key of the server, `"none"` if it needs none. Raises ValueError if the variable
+        that the user names is not set, or its value can't be a key."""
         host = urlsplit(self.url).hostname or ""
         is_trusted = host in ("localhost", "127.0.0.1", "::1") or host.endswith(".openai.com")
         variable = self.key_variable or (KEY_VARIABLE if is_trusted else "")
@@ -134,8 +134,9 @@ class Server:
         return key or "none"
 
     def request_of(self, question: Question, attempt: int) -> tuple[str, dict[str, Any]]:
-        """Return a digest of all that an answer depends on, except its maximum length and the
-        address of the server, and the body of the request, without the form of the answer."""
+        """Return the digest and the body of a request. The digest is of all that the answer depends
+        on, except its maximum length and the address of the server. The body lacks the form of the
+        answer. `attempt`, counted from 0, changes the seed."""
         # A seed of 31 bits, since some servers hold it in a signed integer of 32.
         parts = (self.seed, question.prompt, question.sample, attempt)
         seed = int(digest(parts)[:8], 16) & 0x7FFFFFFF
@@ -211,7 +212,7 @@ class Chat:
         under way are awaited and logged, since they are paid for; a second Ctrl-C drops them.
 
         Args:
-            jobs: for example stories.
+            jobs: what to work on, for example stories.
             work: asks about a job, and returns a result.
             progress: show a progress bar.
 
@@ -281,7 +282,7 @@ class Chat:
 
     def _logged(self, key: str, body: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the logged answer to a request with this digest and body. None if there is none,
-        or it was cut off at another limit than the request has."""
+        or if it was cut off at another limit of tokens."""
         answer = self._answers.get(key)
         is_usable = answer and (answer["finish"] != "length" or answer["limit"] == _limits(body))
         return answer if is_usable else None
@@ -331,9 +332,8 @@ class Chat:
         return create(extra_body=body)
 
     def _failure(self, step: str, error: Exception) -> Exception:
-        """Return the error for a request that failed by `error`: `ServerError` if others would fail
-        too, since the server can't be reached or used or many requests failed in a row; else
-        `Rejected`."""
+        """Return the error to raise after a request failed with `error`: `ServerError` if the
+        server can't be reached or used, or many requests failed in a row; otherwise `Rejected`."""
         status = getattr(error, "status_code", None)
         cause = "it is not a chat completion" if isinstance(error, _MALFORMED) else error.__cause__
         problem = " ".join(f"the request failed: {error} {cause or ''}".split())[:_MESSAGE]
@@ -355,5 +355,5 @@ class Chat:
 
 
 def _limits(body: Mapping[str, Any]) -> list[Any]:
-    """Return the limits of tokens in the body of a request."""
+    """Return the limits of tokens that the body of a request sets."""
     return [body[name] for name in _LIMITS if name in body]

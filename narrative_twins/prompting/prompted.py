@@ -77,14 +77,14 @@ def prompted_salience(
             raise StoryError(error.problem, index) from None
     templates = read_templates(names, prompts)
 
-    def work(story: Story) -> dict[str, list[float]]:
+    def scores_of(story: Story) -> dict[str, list[float]]:
         return {
             STYLES[name].score: ask_scores(chat, story, name, template, samples)
             for name, template in templates.items()
         }
 
     with Chat(server, answers, attempts) as chat:
-        scored = chat.ask_each(parsed, work, progress)
+        scored = chat.ask_each(parsed, scores_of, progress)
     logger.info(chat.usage)
     results = []
     for index, (story, scores) in enumerate(zip(parsed, scored, strict=True)):

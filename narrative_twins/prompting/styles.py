@@ -23,7 +23,7 @@ class Style:
     Attributes:
         score: the name of its scores in a result.
         by_window: whether a question is about one window; if not, it is about the whole story.
-        sampled: whether a question is asked several times.
+        sampled: whether a question is asked several times, with a sample of answers.
         form: makes the form of the answer to a question about the sentences `[lo, hi)`.
         read: makes scores of an answer in this form, one for each sentence of some windows; the
             scores of several answers are added up. Raises `AnswerError` if the answer is invalid.
