@@ -48,10 +48,9 @@ TextEncoder: TypeAlias = SentenceEncoder | StoryEncoder | str | Path | None
 
 
 class Embedder:
-    """Embeds texts, each alone, by an encoder that is loaded when it is first used.
-
-    A `SentenceTransformer` with a transformer is turned into a `StoryEncoder`, which reads a text
-    that exceeds its context in several passes. Other encoders may truncate it.
+    """Embeds texts, each alone, by an encoder that is loaded when it is first used. A
+    `SentenceTransformer` with a transformer becomes a `StoryEncoder`, which reads a text that
+    exceeds its context in several passes. Other encoders may truncate it.
 
     Args:
         encoder: see `TextEncoder`; TypeError if it is something else.

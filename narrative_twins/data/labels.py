@@ -98,8 +98,8 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
 
 
 def _read_labels(content: Any, column: str, count: int, where: str) -> Row:
-    """Return the label columns that the `content` of a `column` stands for, in a story of `count`
-    sentences. The column is one of `LABEL_COLUMNS`, but not of highlights or turning points."""
+    """Return the label columns for the `content` of a `column` in a story of `count` sentences. The
+    column is one of `LABEL_COLUMNS`, but not one of highlights or turning points."""
     if column in VOTES:
         votes = check_votes(content, column, count, where)
         return {"labels": [number / sum(votes) for number in votes], "counts": votes}

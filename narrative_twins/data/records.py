@@ -158,7 +158,7 @@ def _parquet(path: str, file: IO[bytes]) -> Iterator[Entry]:
 def _batch_rows(
     path: str, batches: Iterable[pyarrow.RecordBatch], number: Iterator[int]
 ) -> Iterator[Entry]:
-    """Yield the rows of batches, `number`ed. In place of a row that can't be read is a RowError."""
+    """Yield the rows of batches, counted by `number`; an unreadable row is a RowError."""
     for batch in batches:
         names = batch.schema.names
         if twice := next((name for name in names if names.count(name) > 1), None):

@@ -54,7 +54,7 @@ def write_facts(out: str, facts: DatasetFacts) -> None:
 
 
 def recipe_text(command: str, settings: Mapping[str, object]) -> str:
-    """Return a command and its settings in Markdown, without settings that are None or empty."""
+    """Return a command and its settings as Markdown, without settings that are None or empty."""
     lines = [
         f"- {name}: {_as_text(value)}"
         for name, value in settings.items()

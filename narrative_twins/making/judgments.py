@@ -82,6 +82,7 @@ def make_judgments(
     )
 
     def ask(chat: Chat, row: Columns) -> Columns:
+        """Return the votes of the language model for a story, as a column."""
         votes = ask_scores(chat, Story.parse(row), style, templates[style], samples)
         return {"votes": list(map(int, votes))}
 

@@ -308,6 +308,7 @@ def make_twins(
     )
 
     def ask(chat: Chat, row: Columns) -> Columns:
+        """Return the columns that the recipe makes of a story."""
         windows = [row["story"]] if recipe.windows == 1 else row["story"]
         return recipe.make(chat.ask, windows, options)
 

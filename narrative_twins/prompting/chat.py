@@ -1,8 +1,6 @@
-"""Questions to a language model behind an OpenAI-compatible server.
-
-The client of `openai` retries requests that failed or were refused by a busy server. A question
-whose answer is invalid is asked again with another seed. Answers cost money, so each is logged.
-"""
+"""Questions to a language model behind an OpenAI-compatible server. The client of `openai` retries
+requests that failed or were refused by a busy server. A question whose answer is invalid is asked
+again with another seed. Answers cost money, so each is logged."""
 
 from __future__ import annotations
 
@@ -224,6 +222,7 @@ class Chat:
         """
 
         def one(job: Job) -> Result | Rejected:
+            """Return the result of a job, or the `Rejected` that its work raised."""
             try:
                 return work(job)
             except Rejected as error:

@@ -78,6 +78,7 @@ def prompted_salience(
     templates = read_templates(names, prompts)
 
     def scores_of(story: Story) -> dict[str, list[float]]:
+        """Return the scores of a story, by the name of the scores of each style."""
         return {
             STYLES[name].score: ask_scores(chat, story, name, template, samples)
             for name, template in templates.items()
