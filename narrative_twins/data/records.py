@@ -49,14 +49,12 @@ class Record(NamedTuple):
 
 
 def read_records(path: str, strict: bool = True) -> Iterator[Record]:
-    """Yield the rows of a data file, lazily if its format allows it.
-
-    The id of a row is its `"id"`, else its key in a JSON object of rows, else `FILE:NUMBER`. A
-    whole number may be a float, since pandas writes floats if some rows have no id. Raises RowError
-    if the format is unknown, the file can't be read or a row is not an object of columns. If
-    `strict`, it also raises if an id is neither text nor a whole number, or a row or a row group of
-    Parquet can't be read; if not, such a row or group is a record whose `row` is the RowError.
-    """
+    """Yield the rows of a data file, lazily if its format allows it. The id of a row is its `"id"`,
+    else its key in a JSON object of rows, else `FILE:NUMBER`. A whole number may be a float, since
+    pandas writes floats if some rows have no id. Raises RowError if the format is unknown, the file
+    can't be read or a row is not an object of columns. If `strict`, it also raises if an id is
+    neither text nor a whole number, or a row or a row group of Parquet can't be read; if not, such
+    a row or group is a record whose `row` is the RowError."""
     suffix = _suffix(path)
     if suffix is None:
         raise RowError(path, f"unknown format; use {', '.join(_READERS)}")

@@ -96,11 +96,10 @@ def rows_by_model(
     attempts: int,
     progress: bool,
 ) -> Generated:
-    """Make a row of each story by asking a language model, and write the rows.
-
-    Every answer is logged at once in `OUT.answers`, so the same call resumes an interrupted run.
-    `OUT` gets the rows, and `OUT.rejects` the rejected stories; neither is written if empty. The
-    facts of the rows are next to them, see `write_facts`.
+    """Make a row of each story by asking a language model, and write the rows. Every answer is
+    logged at once in `OUT.answers`, so the same call resumes an interrupted run. `OUT` gets the
+    rows, and `OUT.rejects` the rejected stories; neither is written if empty. The facts of the rows
+    are next to them, see `write_facts`.
 
     Args:
         stories: the stories as rows.

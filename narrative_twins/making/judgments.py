@@ -38,7 +38,6 @@ def make_judgments(
     progress: bool = False,
 ) -> Generated:
     """Have a language model vote for the most important sentences of stories, and write the votes.
-
     A row has `id` (if the story has one), `story` (its sentences), `windows` (if it has several, or
     is long) and `votes`, a number for each sentence; each window has votes of its own.
 

@@ -1,9 +1,6 @@
 """Prompts and answers: the templates of prompts, which a user can replace, the form of an answer,
-and the JSON object in its text.
-
-A template has placeholders, for example `{{story}}`. All are filled in a single pass, so braces,
-quotes and template syntax in a story are not interpreted.
-"""
+and the JSON object in its text. A template has placeholders, for example `{{story}}`. All are
+filled in a single pass, so braces, quotes and template syntax in a story are not interpreted."""
 
 from __future__ import annotations
 
