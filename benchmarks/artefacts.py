@@ -32,7 +32,7 @@ from scipy.stats import rankdata
 from speed import write_report
 
 from narrative_twins import OPERATIONS, Story, StoryEncoder, score_stories
-from narrative_twins.evaluation.labelled import LabelledStories, load_labelled
+from narrative_twins.evaluation.labelled_stories import LabelledStories, load_labelled
 from narrative_twins.evaluation.metrics import auc, mean, spearman
 
 Scores = NDArray[np.float64]

@@ -29,7 +29,7 @@ from tables import tradeoff
 from narrative_twins import Story, StoryEncoder
 from narrative_twins.baselines import baseline_scores
 from narrative_twins.evaluation.agreement import turning_point_areas
-from narrative_twins.evaluation.labelled import LabelledStories, load_labelled
+from narrative_twins.evaluation.labelled_stories import LabelledStories, load_labelled
 from narrative_twins.evaluation.metrics import mean, mean_of_means, spearman
 from narrative_twins.plots.figures import space_labels
 from narrative_twins.plots.style import MUTED, PAGE, figure_style, line_style, new_figure

@@ -18,7 +18,7 @@ from typing import get_args
 from narrative_twins import evaluate
 from narrative_twins.data.rows import Cleaning
 from narrative_twins.evaluation.agreement import Rule
-from narrative_twins.evaluation.labelled import load_labelled
+from narrative_twins.evaluation.labelled_stories import load_labelled
 
 
 def main() -> None:

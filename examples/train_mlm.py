@@ -33,7 +33,7 @@ from narrative_twins.data import (
 )
 from narrative_twins.data.rows import TWINS_COLUMNS, is_nested
 from narrative_twins.encoder import loading
-from narrative_twins.training.reporting import CurvesCallback, write_card
+from narrative_twins.training.curves_and_card import CurvesCallback, write_card
 from narrative_twins.training.script import (
     DEFAULTS,
     SMOKE,

@@ -14,7 +14,7 @@ import pytest
 from test_paper import FIVE, save_run
 
 from narrative_twins.commands.cli import command_line
-from narrative_twins.evaluation import labelled, metrics, scorers
+from narrative_twins.evaluation import labelled_stories, metrics, scorers
 from narrative_twins.training import script
 
 from support import examples
@@ -148,12 +148,12 @@ def test_flags_of_training_scripts_are_read(work, command):
 def test_tables_are_made(work, monkeypatch, command):
     """With the command line that `make` would run, of a run for each figure of stories."""
     monkeypatch.syspath_prepend(ROOT / "examples" / "paper")
-    load = labelled.load_labelled
+    load = labelled_stories.load_labelled
 
     def few(*arguments, **options):  # the corpora of the package are large
         return load(*arguments, **options).first(3)
 
-    monkeypatch.setattr(labelled, "load_labelled", few)
+    monkeypatch.setattr(labelled_stories, "load_labelled", few)
     for name in ("roc_bert_large", "wiki_ettin"):
         save_run(work / "runs" / f"{name}-seed43")
     dry = ["make", "--dry-run", "--directory", ROOT, *shlex.split(command)[1:]]

@@ -16,12 +16,12 @@ from workspace import Workspace
 
 from narrative_twins import StorySalience
 from narrative_twins.books.reading import read_story_files
-from narrative_twins.evaluation.labelled import LabelledStories
+from narrative_twins.evaluation.labelled_stories import LabelledStories
 from narrative_twins.evaluation.scorers import encoder_runs
 from narrative_twins.evaluation.tables import Cell, Table, figure
 from narrative_twins.plots.style import MUTED, figure_style
 from narrative_twins.stories.story import Story
-from narrative_twins.training.reporting import Curves
+from narrative_twins.training.curves_and_card import Curves
 from narrative_twins.writing import file_name
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from narrative_twins.plots.style import PAGE, figure_style, line_style, new_figure, printable
-from narrative_twins.training.reporting import Curves
+from narrative_twins.training.curves_and_card import Curves
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -32,7 +32,7 @@ from transformers.utils import logging as transformers_logging
 from workspace import Workspace, split_of
 
 from narrative_twins.data.rows import Cleaning
-from narrative_twins.evaluation.labelled import load_labelled
+from narrative_twins.evaluation.labelled_stories import load_labelled
 from narrative_twins.extras import check_extra
 
 

@@ -14,7 +14,7 @@ from plan import TableRow, TableSpec, TestsSpec
 from workspace import Workspace
 
 from narrative_twins.evaluation.comparison import Comparison, metrics_of
-from narrative_twins.evaluation.labelled import DataSummary
+from narrative_twins.evaluation.labelled_stories import DataSummary
 from narrative_twins.evaluation.metrics import METRICS
 from narrative_twins.evaluation.tables import Cell, Table, figure, figure_and_spread, p_value
 

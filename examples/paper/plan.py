@@ -19,7 +19,7 @@ from narrative_twins.baselines.scorers import BASELINES
 from narrative_twins.data.sources import CORPORA
 from narrative_twins.evaluation.comparison import PEOPLE
 from narrative_twins.extras import user_module
-from narrative_twins.prompting.styles import STYLES
+from narrative_twins.prompting.question_styles import STYLES
 
 LAYOUTS = ("wide", "sections", "list")
 SERVER = "https://api.openai.com/v1"

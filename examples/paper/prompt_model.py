@@ -18,9 +18,9 @@ from typing import Annotated, Any, Literal
 
 import click
 
+from narrative_twins.commands.common import RequestOptions
 from narrative_twins.commands.options import Count, Names, command
-from narrative_twins.commands.shared import RequestOptions
-from narrative_twins.evaluation.labelled import load_labelled
+from narrative_twins.evaluation.labelled_stories import load_labelled
 from narrative_twins.prompting.prompted import SAMPLES, prompted_salience
 from narrative_twins.show.formats import write_results
 from narrative_twins.writing import atomic_write
@@ -31,7 +31,7 @@ def prompt_model(
     stories: str,
     requests: RequestOptions,
     *,
-    styles: Annotated[Sequence[str], Names("prompting.styles", "STYLES")],
+    styles: Annotated[Sequence[str], Names("prompting.question_styles", "STYLES")],
     out: str,
     server: str,
     language_model: str,

@@ -36,7 +36,7 @@ from reproduce_rows import make_rows
 from workspace import split_of
 
 from narrative_twins import OPERATIONS
-from narrative_twins.evaluation.labelled import load_labelled
+from narrative_twins.evaluation.labelled_stories import load_labelled
 from narrative_twins.evaluation.scorers import encoder_runs
 from narrative_twins.making.entities import PIPELINE
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import gradio as gr
 
-from narrative_twins.app.pieces import part
+from narrative_twins.app.result_html import part
 from narrative_twins.stories.story import Story
 from narrative_twins.writing import JsonlLog, for_terminal
 

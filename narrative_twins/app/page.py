@@ -9,7 +9,7 @@ import gradio as gr
 from fastapi import HTTPException
 from fastapi.responses import StreamingResponse
 
-from narrative_twins.app.pieces import book_reading, downloads, part, story_reading
+from narrative_twins.app.result_html import book_reading, downloads, part, story_reading
 from narrative_twins.app.scoring import ERRORS, METHODS, ONE_PASS, Method, Scoring, book_suffixes
 from narrative_twins.books.table import LEVELS
 from narrative_twins.salience.operations import OPERATIONS, resolve_operations

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, TypeAlias
 
-from narrative_twins.books.archive import Archive, inner_path
 from narrative_twins.books.blocks import NOTE, Block, Book, book_of_blocks
 from narrative_twins.books.markup import attribute, elements, html_blocks, local_name, text_of
+from narrative_twins.books.zip_archive import Archive, inner_path
 
 _HEADING = re.compile(r"heading ?([1-9])")
 _LEVELS = {str(level): level for level in range(10)}  # outline levels; 9 is no heading

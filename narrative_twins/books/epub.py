@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from narrative_twins.books.archive import Archive, inner_path, shown_name
 from narrative_twins.books.blocks import Block, Book, book_of_blocks, has_chapters
 from narrative_twins.books.markup import (
     NAVIGATION,
@@ -17,6 +16,7 @@ from narrative_twins.books.markup import (
     parse_html,
     text_of,
 )
+from narrative_twins.books.zip_archive import Archive, inner_path, shown_name
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _NCX = "application/x-dtbncx+xml"

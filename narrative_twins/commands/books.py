@@ -12,9 +12,7 @@ import click
 from narrative_twins.books.reading import read_book
 from narrative_twins.books.result import read_book_salience
 from narrative_twins.books.table import LEVELS
-from narrative_twins.commands.options import Choices, Count, Names, command, usage_errors
-from narrative_twins.commands.outputs import JSON_LINES, ResultOutput, write_pieces
-from narrative_twins.commands.shared import (
+from narrative_twins.commands.common import (
     EncoderOptions,
     check_output,
     is_complete,
@@ -26,6 +24,8 @@ from narrative_twins.commands.shared import (
     watch,
     write_resumable,
 )
+from narrative_twins.commands.options import Choices, Count, Names, command, usage_errors
+from narrative_twins.commands.outputs import JSON_LINES, ResultOutput, write_pieces
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.salience.result import PRIMARY_OPERATION

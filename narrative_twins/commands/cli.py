@@ -20,9 +20,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "extract": ("books", "Extract the salient sentences of a book."),
     "corpus": ("corpus", "Score a corpus into a folder of Parquet files."),
     "evaluate": ("evaluate", "Compare encoders and baselines with human labels."),
-    "app": ("share", "Serve a web page to score stories on."),
-    "annotate": ("share", "Serve a web page on which people choose sentences."),
-    "push": ("share", "Push an encoder to the Hub."),
+    "app": ("pages_and_push", "Serve a web page to score stories on."),
+    "annotate": ("pages_and_push", "Serve a web page on which people choose sentences."),
+    "push": ("pages_and_push", "Push an encoder to the Hub."),
     "make": ("cli", "Make data to train on."),
 }
 """The commands, each with its module and its line in `--help`."""

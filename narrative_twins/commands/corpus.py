@@ -13,8 +13,7 @@ import click
 from tqdm import tqdm
 
 from narrative_twins.books.reading import count_story_files, files_of
-from narrative_twins.commands.options import Count, command
-from narrative_twins.commands.shared import (
+from narrative_twins.commands.common import (
     FILES,
     EncoderOptions,
     StoryFormat,
@@ -27,6 +26,7 @@ from narrative_twins.commands.shared import (
     tell,
     watch,
 )
+from narrative_twins.commands.options import Count, command
 from narrative_twins.salience.options import FAST
 from narrative_twins.stories.story import StoryError
 from narrative_twins.writing import STDIN, for_terminal

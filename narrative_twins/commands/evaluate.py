@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 import click
 
+from narrative_twins.commands.common import EncoderOptions, on_interrupt, scoring_options, watch
 from narrative_twins.commands.options import Group, Names, command, read
-from narrative_twins.commands.shared import EncoderOptions, on_interrupt, scoring_options, watch
 from narrative_twins.writing import for_terminal
 
 

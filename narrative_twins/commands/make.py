@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import click
 
 from narrative_twins.books.reading import read_story_files
-from narrative_twins.commands.options import Choices, Count, Names, command
-from narrative_twins.commands.shared import (
+from narrative_twins.commands.common import (
     FILES,
     INPUT_FORMATS,
     RequestOptions,
@@ -26,13 +25,14 @@ from narrative_twins.commands.shared import (
     shows_progress,
     tell,
 )
+from narrative_twins.commands.options import Choices, Count, Names, command
 from narrative_twins.prompting.chat import ServerError
 from narrative_twins.prompting.prompted import SAMPLES
 from narrative_twins.stories.story import Story, StoryError, Windows, parse_windows
 from narrative_twins.writing import STDIN, for_terminal
 
 if TYPE_CHECKING:
-    from narrative_twins.making.generated import Generated
+    from narrative_twins.making.generated_rows import Generated
 
 _COLUMNS = ("twin", "negative", "negative_twin")
 _SHOWN_REASONS = 5
@@ -232,7 +232,7 @@ def make_align(
 
     from transformers.utils import logging
 
-    from narrative_twins.making.generated import FACTS
+    from narrative_twins.making.generated_rows import FACTS
     from narrative_twins.making.long_twins import (
         MAX_SIMILARITY,
         Filters,

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from narrative_twins.books.blocks import Book
 from narrative_twins.books.plain import is_of_gutenberg
 from narrative_twins.books.reading import count_story_files
-from narrative_twins.commands.options import command
-from narrative_twins.commands.outputs import ResultOutput
-from narrative_twins.commands.shared import (
+from narrative_twins.commands.common import (
     FILES,
     EncoderOptions,
     StoryFormat,
@@ -23,6 +21,8 @@ from narrative_twins.commands.shared import (
     watch,
     write_resumable,
 )
+from narrative_twins.commands.options import command
+from narrative_twins.commands.outputs import ResultOutput
 from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.show.formats import result_data

@@ -18,7 +18,7 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from narrative_twins.corpora.scorer import StoryScorer
-from narrative_twins.salience.processes import in_processes
+from narrative_twins.salience.multiprocess import in_processes
 from narrative_twins.writing import ResumeError, atomic_write, difference
 
 ROWS = 1000

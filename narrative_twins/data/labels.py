@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from narrative_twins.data.records import Record, read_records
+from narrative_twins.data.files import Record, read_records
 from narrative_twins.data.rows import (
     Row,
     RowError,

@@ -9,6 +9,6 @@ from narrative_twins.evaluation.agreement import (
 )
 from narrative_twins.evaluation.agreement import agreement_with_votes as agreement_with_votes
 from narrative_twins.evaluation.comparison import Comparison as Comparison
-from narrative_twins.evaluation.labelled import LabelledStories as LabelledStories
-from narrative_twins.evaluation.labelled import load_labelled as load_labelled
+from narrative_twins.evaluation.labelled_stories import LabelledStories as LabelledStories
+from narrative_twins.evaluation.labelled_stories import load_labelled as load_labelled
 from narrative_twins.evaluation.run import evaluate as evaluate

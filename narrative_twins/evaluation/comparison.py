@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from narrative_twins.evaluation.labelled import DataSummary
+from narrative_twins.evaluation.labelled_stories import DataSummary
 from narrative_twins.evaluation.metrics import (
     METRICS,
     bootstrap_interval,

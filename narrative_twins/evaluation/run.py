@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from narrative_twins.data.sources import DataSource
 from narrative_twins.evaluation.agreement import Rule, turning_point_areas
 from narrative_twins.evaluation.comparison import PARTIAL, PEOPLE, Comparison, long_table
-from narrative_twins.evaluation.labelled import DataSummary, LabelledStories, load_labelled
+from narrative_twins.evaluation.labelled_stories import DataSummary, LabelledStories, load_labelled
 from narrative_twins.evaluation.metrics import METRICS, mean, partial_spearman
 from narrative_twins.evaluation.scorers import (
     Scorer,

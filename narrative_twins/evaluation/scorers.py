@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from narrative_twins.baselines.scorers import BASELINES, EmbeddingBaseline, baseline_scores
 from narrative_twins.encoder.loading import encoder_settings
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.evaluation.labelled import LabelledStories
+from narrative_twins.evaluation.labelled_stories import LabelledStories
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.result import saved_scores

@@ -16,7 +16,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from narrative_twins.data.records import read_records
+from narrative_twins.data.files import read_records
 from narrative_twins.data.rows import (
     NEGATIVE_TWIN_NAMES,
     TEXT_COLUMNS,
@@ -26,7 +26,7 @@ from narrative_twins.data.rows import (
 )
 from narrative_twins.extras import check_extra
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making.generated import facts_of, public_name, recipe_text, write_facts
+from narrative_twins.making.generated_rows import facts_of, public_name, recipe_text, write_facts
 from narrative_twins.writing import JsonlLog, digest_of_files
 
 PIPELINE, LOCALE = "en_core_web_sm", "en_US"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making.generated import (
+from narrative_twins.making.generated_rows import (
     LICENCE,
     Columns,
     Generated,
@@ -17,7 +17,7 @@ from narrative_twins.making.generated import (
 )
 from narrative_twins.prompting.chat import ATTEMPTS, Chat, Server
 from narrative_twins.prompting.prompted import SAMPLES, ask_scores
-from narrative_twins.prompting.styles import READERS
+from narrative_twins.prompting.question_styles import READERS
 from narrative_twins.prompting.templates import read_templates
 from narrative_twins.stories.story import AUTO_SINGLE, Story, Windows
 

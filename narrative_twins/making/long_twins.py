@@ -30,12 +30,12 @@ from tqdm import tqdm
 
 from narrative_twins.baselines.scorers import cosine_matrix
 from narrative_twins.books.reading import count_story_files, read_story_files
-from narrative_twins.data.records import as_released
+from narrative_twins.data.label_tables import as_released
 from narrative_twins.data.rows import RowError, check_list, check_story, twin_windows, window_sizes
 from narrative_twins.encoder.loading import default_encoder, fingerprint
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making.generated import (
+from narrative_twins.making.generated_rows import (
     Columns,
     public_name,
     recipe_text,

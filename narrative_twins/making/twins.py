@@ -28,7 +28,7 @@ from narrative_twins.data.rows import (
     window_twins,
 )
 from narrative_twins.hub.facts import DatasetFacts
-from narrative_twins.making.generated import (
+from narrative_twins.making.generated_rows import (
     LICENCE,
     REJECT,
     Columns,

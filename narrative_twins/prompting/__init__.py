@@ -7,4 +7,4 @@ from narrative_twins.prompting.chat import Rejected as Rejected
 from narrative_twins.prompting.chat import Server as Server
 from narrative_twins.prompting.chat import ServerError as ServerError
 from narrative_twins.prompting.prompted import prompted_salience as prompted_salience
-from narrative_twins.prompting.styles import STYLES as STYLES
+from narrative_twins.prompting.question_styles import STYLES as STYLES

@@ -1,5 +1,5 @@
 """Salience scores by prompting a language model: a baseline that the paper uses as the upper bound.
-A style (`styles.py`) defines the questions about a story, and how their answers are read."""
+A style (`question_styles.py`) has the questions about a story, and reads their answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from narrative_twins.prompting.chat import ATTEMPTS, Chat, Question, Rejected, Server
-from narrative_twins.prompting.styles import STYLES
+from narrative_twins.prompting.question_styles import STYLES
 from narrative_twins.prompting.templates import fill, read_templates
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.sentences import Splitter

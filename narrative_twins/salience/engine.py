@@ -19,10 +19,10 @@ from typing import Any, TypeAlias
 
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.tokenizer import TokenizedStory
+from narrative_twins.salience.multiprocess import in_processes
 from narrative_twins.salience.operations import EXACTLY
 from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.plans import Plan, one_pass_share, planner
-from narrative_twins.salience.processes import in_processes
 from narrative_twins.salience.progress import Progress
 from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.stories.sentences import Span

@@ -18,8 +18,8 @@ from transformers import HfArgumentParser, TrainerCallback
 from narrative_twins.encoder.loading import Pooling
 from narrative_twins.hub.facts import EncoderFacts, read_fact_values
 from narrative_twins.salience.options import Approximation
+from narrative_twins.training.curves_and_card import last_metrics, summary
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
-from narrative_twins.training.reporting import last_metrics, summary
 from narrative_twins.training.trainer import last_complete_checkpoint, setting, trainable_encoder
 
 DEFAULTS: dict[str, Any] = {

@@ -30,8 +30,8 @@ from narrative_twins.encoder import loading
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
 from narrative_twins.encoder.tokenizer import StoryTokenizer, check_vocabulary, model_limit
 from narrative_twins.hub.push import full_id, push_encoder
+from narrative_twins.training.curves_and_card import CurvesCallback, write_card
 from narrative_twins.training.losses import SETTINGS, NarrativeTwinsLoss, WindowLoss, has_dropout
-from narrative_twins.training.reporting import CurvesCallback, write_card
 
 logger = logging.getLogger(__name__)
 

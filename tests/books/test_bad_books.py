@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrative_twins import StoryError
-from narrative_twins.books import archive as archives
 from narrative_twins.books import markup
 from narrative_twins.books import reading as books
+from narrative_twins.books import zip_archive as archives
 from narrative_twins.books.reading import book_of, read_book
 
 from support.books import WRITERS, WrittenChapter, archive, docx, epub, pdf, word_paragraph, xhtml

@@ -13,7 +13,7 @@ from narrative_twins import OPERATIONS, StoryEncoder, evaluate, score_stories
 from narrative_twins.commands.cli import main
 from narrative_twins.data import RowError
 from narrative_twins.evaluation import metrics, scorers
-from narrative_twins.evaluation.labelled import load_labelled
+from narrative_twins.evaluation.labelled_stories import load_labelled
 from narrative_twins.evaluation.metrics import partial_spearman
 from narrative_twins.writing import JsonlLog
 

@@ -16,7 +16,7 @@ from matplotlib.text import Text
 from narrative_twins import extras
 from narrative_twins.plots.figures import space_labels
 from narrative_twins.plots.style import PALETTE, one_line, render, shortened
-from narrative_twins.training.reporting import plot_curves
+from narrative_twins.training.curves_and_card import plot_curves
 
 from support.results import NASTY, any_text, result_of, texts_of
 

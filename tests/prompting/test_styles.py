@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins.prompting.styles import STYLES
+from narrative_twins.prompting.question_styles import STYLES
 from narrative_twins.prompting.templates import AnswerError, read_answer
 
 from support.json_values import VALUES, mutations

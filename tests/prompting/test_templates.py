@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from narrative_twins.prompting.styles import STYLES
+from narrative_twins.prompting.question_styles import STYLES
 from narrative_twins.prompting.templates import (
     AnswerError,
     answer_form,

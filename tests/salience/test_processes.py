@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from narrative_twins import StoryEncoder, score_stories
-from narrative_twins.salience.processes import in_processes
+from narrative_twins.salience.multiprocess import in_processes
 
 from support import tasks
 from support.processes import COMMAND, LIMIT, started, wait_until
@@ -110,7 +110,7 @@ def has_ended(process):
 TASKS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from narrative_twins.salience.processes import in_processes
+from narrative_twins.salience.multiprocess import in_processes
 from support import tasks
 
 for number, pid, task in in_processes(tasks.start, iter(range(10**9)), 2):

@@ -22,7 +22,7 @@ from narrative_twins import (
     score_book,
     score_stories,
 )
-from narrative_twins.app.pieces import downloads, salience_curve, shaded_text
+from narrative_twins.app.result_html import downloads, salience_curve, shaded_text
 from narrative_twins.commands.cli import main
 from narrative_twins.data.sources import corpus_rows
 from narrative_twins.plots.shades import PALE, PALE_DARK, STRONG, STRONG_DARK, hex_color, shades

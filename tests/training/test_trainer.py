@@ -16,8 +16,8 @@ from transformers import TrainerCallback
 from narrative_twins import SalienceLoss
 from narrative_twins.data import RowError
 from narrative_twins.encoder.loading import DEFAULT_ENCODER
+from narrative_twins.training.curves_and_card import last_metrics, training_facts
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
-from narrative_twins.training.reporting import last_metrics, training_facts
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 from support.models import trainable

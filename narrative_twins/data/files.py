@@ -1,23 +1,21 @@
 """Reading of data files row by row: JSON Lines, JSON and CSV (plain or gzipped), and Parquet. A CSV
-file is a table of human labels with one row per sentence, or TRIPOD's table of synopses."""
+file is a table of `label_tables.py`."""
 
 from __future__ import annotations
 
 import csv
 import gzip
-import math
-import re
-import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import count, groupby
+from itertools import count
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias, cast
+from typing import IO, Any, NamedTuple, cast
 
 import pyarrow
 import pyarrow.parquet
 
+from narrative_twins.data.label_tables import Entry, read_table
 from narrative_twins.data.rows import RowError
 from narrative_twins.stories.reading import check_cells, read_json, stories_in, table_rows
 from narrative_twins.stories.story import whole_number
@@ -32,11 +30,6 @@ _FILE_ERRORS = (
 )
 """The errors of files that are missing, incomplete or in another format than their name says, and
 of values that Python can't represent."""
-
-Entry: TypeAlias = tuple[str, str | None, Any]
-"""A row of a file: its location, its key or id (None if it has none), and its content."""
-Rows: TypeAlias = Iterable[tuple[str, Mapping[str, Any]]]
-"""Rows of a table: the location of each, and its cells by column."""
 
 
 class Record(NamedTuple):
@@ -185,134 +178,3 @@ _READERS = (
 )
 DATA_PATTERNS = [f"*{suffix}" for suffix in _READERS]
 """Glob patterns of the names of supported files."""
-
-
-# Tables
-
-_LABEL_COLUMNS = ("story_id", "sentence", "label")
-_OPTIONAL_COLUMNS = ("annotator", "window", "title")
-_SYNOPSIS_SENTENCE = re.compile(r"\[STR_SENT\](.*?)\[END_SENT\]", re.DOTALL)
-# Names of actors in round brackets, and footnote marks like "[2]"; words like "[him]" belong to the
-# sentence.
-_ASIDE = re.compile(r"\([^()]*\)|\[[^\[\]]*\d\]")
-_ROUND = re.compile(r"\([^()]*\)")
-# Spaces before punctuation, except if a word follows as in ".45".
-_LOOSE = re.compile(r"\s+(?=[,.;:!?](?!\w))")
-
-
-def read_table(path: str, columns: Iterable[str]) -> Callable[[Rows], Iterator[Entry]]:
-    """Return the reader in `TABLES` for a table with these columns. Raise RowError if none fits."""
-    names = list(filter(None, columns))
-    for needed, reader in TABLES.items():
-        if set(needed) <= set(names):
-            return reader
-    tables = "; or ".join(", ".join(needed) for needed in TABLES)
-    shown = ", ".join(map(repr, names))[:500]
-    raise RowError(path, f"the columns of the table are {shown}; it needs {tables}")
-
-
-def _read_labels(rows: Rows) -> Iterator[Entry]:
-    """Yield a row for `load_story_salience` for each story of a table with one row per sentence, or
-    per sentence and annotator: with `annotations` if annotators are named, else with `labels`.
-    Sentences with the same `window` form a window. Raises RowError if a cell is invalid, or the
-    rows of a story are not together and, for each annotator, in story order."""
-    names = (*_LABEL_COLUMNS, *_OPTIONAL_COLUMNS)
-    cells = (
-        (where, {name: (row.get(name) or "").strip() for name in names}) for where, row in rows
-    )
-    seen: set[str] = set()
-    for story_id, group in groupby(cells, key=lambda row: row[1]["story_id"]):
-        of_story = list(group)
-        where = of_story[0][0]
-        if story_id in seen:
-            fix = "put the rows of a story together, in story order"
-            raise RowError(where, f"story {story_id!r} has rows further above; {fix}")
-        seen.add(story_id)
-        yield where, story_id, _labelled_story(where, story_id, of_story)
-
-
-def _labelled_story(
-    where: str, story_id: str, rows: list[tuple[str, dict[str, str]]]
-) -> dict[str, Any]:
-    """Return the rows of a story in a table of labels as one row, see `_read_labels`."""
-    by_annotator: dict[str, list[tuple[str, str, float]]] = {}
-    for place, row in rows:
-        if not all(row[name] for name in _LABEL_COLUMNS):
-            raise RowError(place, f"an empty cell; each row needs {', '.join(_LABEL_COLUMNS)}")
-        sentence = row["sentence"], row["window"], _number(row["label"], place)
-        by_annotator.setdefault(row["annotator"], []).append(sentence)
-    first, *others = ([each[:2] for each in sentences] for sentences in by_annotator.values())
-    sizes = [(name, len(list(group))) for name, group in groupby(window for _, window in first)]
-    names, problem = [name for name, _ in sizes], ""
-    if any(sentences != first for sentences in others):
-        problem = f"the annotators of story {story_id!r} have different sentences or windows"
-        problem += "; each needs a row for each sentence, in story order"
-    elif len(set(names)) < len(names) or ("" in names and len(names) > 1):
-        problem = f"the windows of the story are {', '.join(map(repr, names))}"
-        problem += "; give each row its window, and put the rows of a window together"
-    if problem:
-        raise RowError(where, problem)
-    labels = [[label for _, _, label in sentences] for sentences in by_annotator.values()]
-    return {
-        "title": rows[0][1]["title"] or None,
-        "story": [sentence for sentence, _ in first],
-        "windows": None if names == [""] else [size for _, size in sizes],
-        **({"labels": labels[0]} if list(by_annotator) == [""] else {"annotations": labels}),
-    }
-
-
-def _number(text: str, where: str) -> float:
-    """Return the label in a cell. Raise RowError if it is not a finite number."""
-    try:
-        label = float(text)
-    except ValueError:
-        label = math.nan
-    if not math.isfinite(label):
-        problem = f"'label' is {text[:60]!r}; a finite number is needed, such as 1 or 0.25"
-        raise RowError(where, problem)
-    return label
-
-
-def _read_synopses(rows: Rows) -> Iterator[Entry]:
-    """Yield a row for each film synopsis in TRIPOD's table: its cleaned `sentences`, the sentences
-    as `released` with the paper, and its `turning_points`, counted from 0. Sentences that cleaning
-    leaves empty are kept, so that the turning points stay valid. A synopsis that repeats another
-    one, with the labels of another annotator, is skipped."""
-    for where, row in rows:
-        name = str(row["movie_name"])
-        if not name.endswith(("_1", "_2")):
-            sentences = _SYNOPSIS_SENTENCE.findall(row["synopsis_segmented"] or "")
-            story = {
-                "sentences": list(map(_clean, sentences)),
-                "released": [as_released(text) for text in sentences if text.strip()],
-                "turning_points": [row.get(f"tp{number}") for number in range(1, 6)],
-            }
-            yield where, name, story
-
-
-def _clean(sentence: str) -> str:
-    """Return a sentence of TRIPOD without names of actors, footnote marks and extra white space."""
-    sentence = _without(_ASIDE, unicodedata.normalize("NFKC", sentence))
-    return _LOOSE.sub("", " ".join(sentence.split()))
-
-
-def as_released(sentence: str) -> str:
-    """Return a sentence cleaned as by the code released with the paper: without text in round
-    brackets, closed or not, and with single spaces. A sentence that would become empty keeps its
-    text, since a sentence without text can't be scored."""
-    kept = _without(_ROUND, sentence).partition("(")[0].replace(")", "")
-    return unicodedata.normalize("NFKC", " ".join((kept if kept.strip() else sentence).split()))
-
-
-def _without(pattern: re.Pattern[str], text: str) -> str:
-    """Return `text` without all matches of `pattern`, nested ones too."""
-    while (shorter := pattern.sub("", text)) != text:
-        text = shorter
-    return text
-
-
-TABLES: dict[tuple[str, ...], Callable[[Rows], Iterator[Entry]]] = {
-    _LABEL_COLUMNS: _read_labels,
-    ("movie_name", "synopsis_segmented"): _read_synopses,
-}
-"""The readers of tables, by the columns that each needs."""
