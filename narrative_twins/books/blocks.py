@@ -74,13 +74,13 @@ class Block(NamedTuple):
     """A block of a document.
 
     Attributes:
-        kind: a heading; a paragraph; a marked break; an empty paragraph (blank); a label, which is
-            the heading that a table of contents has for this place; or a part that is left out.
+        kind: `"break"` is a marked break between scenes, `"blank"` an empty paragraph, `"label"` a
+            heading that is only in the table of contents; the other kinds are what their names say.
         lines: the lines of the text, without white space around them.
         level: the depth of a heading or label; 1 is the highest.
         reason: why the block is left out; for a paragraph of links, why it may be; otherwise empty.
-        spans: the span of each line in the text of the book; empty if the block is not in it.
-        place: where a left-out block was, such as after which heading.
+        spans: the span of each line in the text of the book; empty if the text lacks the block.
+        place: where a left-out block was in the file, such as after which heading.
     """
 
     kind: Literal["heading", "paragraph", "break", "blank", "label", "left out"]
@@ -97,12 +97,12 @@ class Block(NamedTuple):
 
     @property
     def letters(self) -> str:
-        """The letters and digits of the block, by which two copies of a heading are compared."""
+        """The letters and digits of the block in lower case, to compare copies of a heading."""
         return letters_of("".join(self.lines)).casefold()
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words, by which a heading is compared with an entry of a table of contents."""
+        """The words in lower case, to compare a heading with an entry of a table of contents."""
         return tuple(re.findall(r"\w+", self.text.casefold()))
 
 
@@ -110,8 +110,8 @@ class Chapter(NamedTuple):
     """A chapter of a book.
 
     Attributes:
-        heading: the character span of the heading, which is not a sentence of the story; None if
-            there is none, such as before the first heading of the book.
+        heading: the character span of the heading, which is not a sentence of the story; None
+            without one, such as before the first heading of the book.
         paragraphs: the character span of each paragraph, in order; each line of verse is one.
         breaks: the indices of the paragraphs after a marked break, such as a line of asterisks.
     """
@@ -129,8 +129,8 @@ class Book:
         text: the text of the blocks, with line breaks. All spans are spans of its characters.
         chapters: the chapters in order, each with at least one paragraph.
         title: the title; None if the file has none.
-        left_out: the parts that are not in paragraphs of chapters, in order, headings included,
-            each with the reason and the place. Each letter of the file is in them or in paragraphs.
+        left_out: the text of the file that is in no paragraph of a chapter, headings included. Each
+            block has the reason and the place.
         problems: one sentence for each part of the file that could not be read.
     """
 
@@ -152,8 +152,8 @@ class Book:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences about the reading of the file: how much is left out, for which reasons; a
-        warning if that is more than `MUCH`; and the parts that could not be read."""
+        """Sentences about what was read: how many blocks are left out for which reason, a warning
+        if they have a larger share of the letters than `MUCH`, and one for each unreadable part."""
         counts, letters = Counter[str](), 0
         for block in self.left_out:
             if block.reason != HEADING:
@@ -177,28 +177,21 @@ def book_of_blocks(
     width: int | None = None,
     problems: Sequence[str] = (),
 ) -> Book:
-    """Return the book that consists of some blocks, in order.
+    """Return the book that consists of some blocks, in order. Raises a `ValueError` without a
+    paragraph. For `title` and `problems` see `Book`, for `width` see `is_verse`.
 
     - A heading begins a chapter. It may be typed as a paragraph, see `find_headings`. Of several
-      headings without a paragraph between them, the last is the heading of the chapter, with the
-      headings before it that are each of a higher level: a part and its first chapter.
+      headings in a row, the last is the heading of the chapter. It includes the headings right
+      before it that are each less deep than the next: a part and its first chapter.
     - Left out are tables of contents, see `_without_contents`, pictures and notes in brackets, and
-      the licence of Project Gutenberg. Paragraphs right after a table of contents have no heading.
-    - A first heading of a higher level than all others is the title.
-    - The paragraphs before the first heading are left out as a title page if none ends as a
-      sentence does, and most of their long words have capitals.
+      the licence of Project Gutenberg.
+    - The first of several headings in a row is the title if it repeats the argument `title`, or if
+      all other headings are deeper.
+    - The first paragraphs, up to one that ends as a sentence does, are left out as a title page if
+      most of their long words have capitals.
     - A paragraph of one capital letter is the initial of the next, if this begins in lower case.
     - Empty paragraphs are breaks, unless many paragraphs have one before them.
     - The lines of verse are paragraphs of their own, see `is_verse`.
-
-    Args:
-        blocks: the blocks, without spans.
-        title: the title; None if the file has none.
-        width: see `is_verse`.
-        problems: see `Book`.
-
-    Raises:
-        ValueError: there is no paragraph.
     """
     text, parts, said = _placed(_with_headings(_with_initials(_without_asides(blocks))))
     title = _TITLE.sub(r"\1", title) if title else said
@@ -220,7 +213,7 @@ def book_of_blocks(
                 if not chapters and (name := _title(run, headings, title)) is not None:
                     title = name
                     del run[0]
-                chapters.append((_span(*_own_headings(run)) if run else None, [], set()))
+                chapters.append((_span(*_chapter_headings(run)) if run else None, [], set()))
                 run, is_broken = [], False
             _, paragraphs, breaks = chapters[-1]
             if is_broken:
@@ -239,7 +232,7 @@ def book_of_blocks(
 
 
 def _left_out(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """Return `Book.left_out`: the blocks that are no paragraphs of chapters, with their places."""
+    """Return the blocks of a book that have text and are no paragraphs, as `Book.left_out`."""
     place, result = "the beginning", list[Block]()
     for block in blocks:
         if block.letters and block.kind != "paragraph":
@@ -258,7 +251,7 @@ def letters_of(text: str) -> str:
 
 
 def frame(text: str) -> Span:
-    """Return the span of a text between the header and the licence of Project Gutenberg."""
+    """Return the span of a book in a text, without header and licence of Project Gutenberg."""
     # The last line of the book may also be in its middle, for example in a list of books.
     ends = [
         end
@@ -277,8 +270,8 @@ def frame(text: str) -> Span:
 
 
 def has_chapters(blocks: Sequence[Block]) -> bool:
-    """Return whether the blocks of a document have chapters: a heading of `find_headings`, or
-    several headings before a sentence."""
+    """Return whether the blocks of a document have chapters: a heading of `find_headings`, or at
+    least two headings that are each followed by a paragraph which ends a sentence."""
     shown = [block for block in blocks if block.kind in _SHOWN and not block.reason]
     sections = [
         after
@@ -294,9 +287,9 @@ def is_break(line: str) -> bool:
 
 
 def is_verse(lines: Sequence[str], width: int | None = None) -> bool:
-    """Return whether the lines of a paragraph are clearly verse: they are short, each begins with a
-    capital letter, and most of them end though the next word would have fitted into `width`, the
-    characters of a line of wrapped text (None if lines are not wrapped)."""
+    """Return whether the lines of a paragraph are clearly verse: all are short, each begins with a
+    capital letter, and after most there was room for the next word. `width` is the number of
+    characters at which the file wraps lines, None if it does not."""
     if len(lines) < 2 or not all(line.lstrip(_OPENING)[:1].isupper() for line in lines):
         return False
     if max(map(len, lines)) > _LONGEST_VERSE:
@@ -309,21 +302,20 @@ def is_verse(lines: Sequence[str], width: int | None = None) -> bool:
 
 
 def wrap_width(lengths: Iterable[int]) -> int:
-    """Return the width, in characters, to which lines of these lengths seem to be wrapped: their
-    third quartile, since three quarters of the lines of prose come near to the width."""
+    """Return the width to which a text is wrapped: the third quartile of its lengths of lines."""
     # The longest line may be a title or an address that could not be broken.
     ordered = sorted(lengths)
     return max(_SHORT, ordered[len(ordered) * 3 // 4] if ordered else 0)
 
 
 def _span(*blocks: Block) -> Span:
-    """Return the character span from the first line of some blocks to the last."""
+    """Return the character span from the first line of the first block to the end of the last."""
     return blocks[0].spans[0][0], blocks[-1].spans[-1][1]
 
 
 def _without_asides(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the blocks, with pictures and notes in brackets taken out of paragraphs, and left out
-    in blocks before these. Headings that are too long become paragraphs."""
+    """Yield the blocks, with asides (pictures and notes in brackets) cut out of paragraphs; each
+    aside becomes a block that is left out. Headings that are too long become paragraphs."""
     for block in blocks:
         if block.kind == "heading" and not (
             block.letters and sum(map(len, block.lines)) <= LONGEST_HEADING
@@ -344,7 +336,8 @@ def _without_asides(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def _with_initials(blocks: Iterable[Block]) -> list[Block]:
-    """Return the blocks, with each paragraph that is only an initial joined to its word."""
+    """Return the blocks, with each paragraph that is only an initial letter joined to the next
+    paragraph: `T` and `he mill burned.` become `The mill burned.`"""
     result: list[Block] = []
     for block in blocks:
         if [each.kind for each in (*result[-1:], block)] == ["paragraph"] * 2 and block.lines:
@@ -357,8 +350,8 @@ def _with_initials(blocks: Iterable[Block]) -> list[Block]:
 
 
 def _with_headings(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Yield the blocks, with labels turned into headings where the document has none, and dropped
-    elsewhere. Paragraphs with exactly the letters of a label become its heading."""
+    """Yield the blocks, with each label turned into a heading if the document has none at this
+    place, otherwise dropped. Paragraphs that repeat the letters of a label become its heading."""
     labels: list[Block] = []
     is_headed = False  # by a heading just before that had no label
     stop = 0  # blocks before this one are in a heading
@@ -380,8 +373,8 @@ def _with_headings(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def _end_of_heading(blocks: Sequence[Block], at: int, label: str) -> int:
-    """Return the index after the paragraphs from `at` on that have together exactly the letters in
-    `label`; `at` if there are no such paragraphs."""
+    """Return the index after the paragraphs which begin at the block `at` and together have exactly
+    the letters `label`: for `"chapter1"`, after `Chapter` and `1`. Return `at` without them."""
     compared, stop = 0, at
     while stop < len(blocks) and blocks[stop].kind == "paragraph":
         letters = blocks[stop].letters
@@ -393,9 +386,9 @@ def _end_of_heading(blocks: Sequence[Block], at: int, label: str) -> int:
 
 
 def _placed(blocks: Iterable[Block]) -> tuple[str, list[Block], str | None]:
-    """Return the text of a book, its blocks with the spans of their lines in this text, and the
-    title in the header of Project Gutenberg, None without one. The header and the licence are not
-    in the text, and are blocks that are left out."""
+    """Return the text of a book; its blocks, with the span of each line in this text; and the title
+    in the header of Project Gutenberg, None without one. The text excludes the header and the
+    licence, which become blocks that are left out."""
     blocks = [
         block._replace(lines=(block.text or "* * *",)) if block.kind in _ONE_LINE else block
         for block in blocks
@@ -415,7 +408,7 @@ def _placed(blocks: Iterable[Block]) -> tuple[str, list[Block], str | None]:
         lines = zip(block.lines, spans, strict=True)
         parts = groupby(lines, lambda part: 0 <= part[1][0] < hi - lo)
         for is_inside, group in parts:
-            part = _part(block.kind, *group)._replace(level=block.level, reason=block.reason)
+            part = _block_of(block.kind, *group)._replace(level=block.level, reason=block.reason)
             licence = part._replace(kind="left out", reason=LICENCE, spans=())
             placed.append(part if is_inside else licence)
         position = edges[-1] + 1
@@ -423,14 +416,15 @@ def _placed(blocks: Iterable[Block]) -> tuple[str, list[Block], str | None]:
 
 
 def _divided(text: str, blocks: Sequence[Block]) -> Iterator[Block]:
-    """Yield the blocks, with paragraphs divided at lines that are a heading, a marked break or
-    `Contents`, and left out if they are notes. Spans refer to `text`."""
+    """Yield the blocks, with paragraphs divided: each line that is a heading, a marked break or
+    `Contents` becomes a block. Paragraphs that are notes are left out. Spans refer to `text`."""
     headings = {start for start, _ in find_headings(text)}
     marks = Counter(_MARK.findall(text))
     before: Block | None = None  # the heading before
 
     def kind_of(part: tuple[str, Span]) -> tuple[str, int]:
-        """Return the key by which a line is grouped: its kind, and its offset, or -1 to join it."""
+        """Return the kind of a line with its span, and a number. Adjacent lines with the same kind
+        and number become one block. A line that stays alone has its offset as number, others -1."""
         line, (start, _) = part
         if is_break(line):
             return "break", start
@@ -443,7 +437,7 @@ def _divided(text: str, blocks: Sequence[Block]) -> Iterator[Block]:
         parts = [block]
         if block.kind == "paragraph" and not block.reason:
             groups = groupby(zip(block.lines, block.spans, strict=True), kind_of)
-            parts = [_part(kind, *group) for (kind, _), group in groups]
+            parts = [_block_of(kind, *group) for (kind, _), group in groups]
         for part in parts:
             read += part.kind in ("heading", "paragraph")
             if part.kind == "heading":
@@ -454,30 +448,32 @@ def _divided(text: str, blocks: Sequence[Block]) -> Iterator[Block]:
                     part = part._replace(level=level)
                 before = part
             elif part.kind == "paragraph" and not part.reason:
-                if reason := _aside(part.text, marks, is_of_gutenberg and read <= _FRONT):
+                if reason := _reason(part.text, marks, is_of_gutenberg and read <= _FRONT):
                     part = part._replace(kind="left out", reason=reason)
                 else:
                     before = None
             yield part
 
 
-def _aside(text: str, marks: Mapping[str, int], is_front: bool) -> str | None:
-    """Return why a paragraph is left out: it is a note, whose mark is also elsewhere (`marks`
-    counts them), or a credit in the front of a file of Project Gutenberg. Otherwise return None."""
+def _reason(text: str, marks: Mapping[str, int], is_front: bool) -> str | None:
+    """Return the reason to leave out a paragraph, None if it stays. A note begins with a mark, such
+    as `[1]`, that the book has more than once, as `marks` counts. A credit says who made a file of
+    Project Gutenberg; it is only searched for if the paragraph `is_front`."""
     mark = _MARK.match(text)
     if mark and marks[mark[0]] > 1 and len(mark[0]) < len(text) <= _LONGEST_NOTE:
         return NOTE
     return LICENCE if is_front and _CREDIT.match(text) else None
 
 
-def _part(kind: Any, *lines: tuple[str, Span]) -> Block:
-    """Return a block of some lines, each of which is given with its span."""
+def _block_of(kind: Any, *lines: tuple[str, Span]) -> Block:
+    """Return a block of some lines, each of which is a pair of a text and its span."""
     texts, spans = zip(*lines, strict=True)
     return Block(kind, texts, spans=spans)
 
 
 def _with_breaks(blocks: Iterable[Block]) -> list[Block]:
-    """Return the blocks, with blanks as breaks if they are rare, otherwise without blanks."""
+    """Return the blocks, with blanks turned into breaks if at most a quarter of all paragraphs come
+    right after a paragraph and a blank. Otherwise blanks are removed."""
     shown = list(blocks)
     kinds = [block.kind for block in shown if block.kind != "left out"]
     usual = zip(kinds, kinds[1:], kinds[2:], strict=False)
@@ -492,9 +488,9 @@ def _with_breaks(blocks: Iterable[Block]) -> list[Block]:
 
 
 def _without_contents(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Yield the blocks, with tables of contents left out: after a line `Contents` the lines that
-    recur as headings, or end in numbers of pages; after a heading `Contents` also all blocks up to
-    the next heading, if none is prose; and elsewhere several entries in a row."""
+    """Yield the blocks, with tables of contents left out. After a line `Contents` these are entries
+    (lines that recur as headings) and lines that end in page numbers; after a heading `Contents`,
+    also all blocks up to the next heading, if none is prose; else many entries in a row."""
     is_entry, stop = _entries(blocks), 0
     for at, block in enumerate(blocks):
         if at >= stop and block.kind in _SHOWN:
@@ -504,9 +500,9 @@ def _without_contents(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def _entries(blocks: Sequence[Block]) -> Callable[[str, int], bool]:
-    """Return a function of a line and the index of its block, which returns whether the line is an
-    entry of a table of contents: it is a heading of a later block, the beginning or the end of such
-    a heading, or begins or ends with one."""
+    """Return a function `is_entry(line, at)`, which says whether a line of the block with the index
+    `at` is an entry of a table of contents. An entry has the words of a heading in a later block,
+    or one of both begins or ends with the other: `The Gull` and `Chapter 1: The Gull`."""
     whole: dict[tuple[str, ...], int] = {}  # the words of headings, with the last place
     parts: dict[tuple[str, ...], int] = {}  # words at their beginnings and ends
     shown = [at for at, block in enumerate(blocks) if block.kind in _SHOWN]
@@ -530,13 +526,13 @@ def _entries(blocks: Sequence[Block]) -> Callable[[str, int], bool]:
 
 
 def _sides(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Return all beginnings and ends of a sequence of words that are shorter than it."""
+    """Return all shorter beginnings and ends of some words: of `a b c`, `a`, `b c`, `a b`, `c`."""
     return (side for size in range(1, len(words)) for side in (words[:size], words[size:]))
 
 
 def _end_of_contents(blocks: Sequence[Block], at: int, is_entry: Callable[[str, int], bool]) -> int:
-    """Return the index after the table of contents that begins at the block `at`, perhaps with a
-    title; return `at` if there is none. `is_entry` is the function of `_entries`."""
+    """Return the index after the table of contents that begins at the block `at`, by its title or
+    by an entry. Return `at` if no table begins there. `is_entry(line, at)` recognizes entries."""
     is_titled = _CONTENTS.fullmatch(blocks[at].text) is not None
     first: tuple[str, ...] = ()
     stop = start = at + is_titled
@@ -569,8 +565,8 @@ def _end_of_contents(blocks: Sequence[Block], at: int, is_entry: Callable[[str, 
 
 
 def _without_title_page(blocks: Sequence[Block]) -> Sequence[Block]:
-    """Return the blocks, with the first paragraphs left out if they are a title page. A prologue or
-    an epigraph stays: it has sentences, or says from whom it is."""
+    """Return the blocks, with the first paragraphs left out if they are a title page. A prologue,
+    which has sentences, and an epigraph, which names its author after a dash, stay."""
     shown = [block for block in blocks if block.kind in _SHOWN and block.letters]
     paragraphs = takewhile(lambda block: block.kind == "paragraph", shown)
     front = list(takewhile(lambda block: not SENTENCE_END.search(block.text), paragraphs))
@@ -589,9 +585,10 @@ def _without_title_page(blocks: Sequence[Block]) -> Sequence[Block]:
     ]
 
 
-def _own_headings(run: Sequence[Block]) -> list[Block]:
-    """Return the headings of the chapter that follows the headings `run`: the last of them, and the
-    headings before it that are each of a higher level than the next."""
+def _chapter_headings(run: Sequence[Block]) -> list[Block]:
+    """Return the headings that together are the heading of a chapter. `run` has all headings right
+    before its first paragraph. Taken are the last heading, and before it each heading that is less
+    deep than the next: of the depths 1, 1, 2 the last two."""
     # What is not deeper than the heading before it begins anew: a half title, then a chapter.
     first = len(run) - 1
     while first > 0 and run[first - 1].level < run[first].level:
@@ -600,9 +597,9 @@ def _own_headings(run: Sequence[Block]) -> list[Block]:
 
 
 def _title(run: Sequence[Block], headings: Sequence[Block], title: str | None) -> str | None:
-    """Return the title of the book if it is the first of `run`, the headings before the first
-    chapter, else None. `headings` has all headings; `title` is the title that the file names, or
-    None."""
+    """Return the title of a book if the first heading of `run` is the title, else None. `run` has
+    the headings before the first chapter, `headings` all headings. The heading must repeat `title`,
+    which the file names; if `title` is None, all other headings must be deeper."""
     if len(run) < 2:
         return None
     if title is not None:

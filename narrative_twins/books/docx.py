@@ -56,8 +56,8 @@ def docx_book(data: bytes) -> Book:
 
 
 def _as_html(document: Any, styles: dict[str, _Style]) -> Any:
-    """Rename the elements of a document to the elements of HTML that are read alike, and return the
-    document. `styles` has the styles of paragraphs by id."""
+    """Turn the tree of a Word document into HTML, in place, and return it. Elements are renamed: a
+    paragraph with the style `Heading 1` becomes `h2`. `styles` has the styles by id."""
     paragraphs = [
         (each, _style_of(each, styles))
         for each in elements(document, "p")
@@ -103,7 +103,7 @@ def _as_html(document: Any, styles: dict[str, _Style]) -> Any:
 
 
 def _style_of(paragraph: Any, styles: dict[str, _Style]) -> _Style:
-    """Return the style of a paragraph, with the paragraph's own outline level if it has one."""
+    """Return the style of a paragraph. An outline level of the paragraph replaces the style's."""
     properties = paragraph.iterfind("{*}pPr/*")
     values = {local_name(each.tag): attribute(each, "val") for each in properties}
     key = values.get("pstyle", "")
@@ -112,8 +112,8 @@ def _style_of(paragraph: Any, styles: dict[str, _Style]) -> _Style:
 
 
 def _styles(tree: Any) -> dict[str, _Style]:
-    """Return the styles in a file `styles.xml` by their ids. A style without an outline level has
-    the level of the nearest style that it is based on and that has one."""
+    """Return the styles in a file `styles.xml` by id. A style without an outline level takes the
+    level of the style that it is based on, and so on."""
     styles = {
         attribute(style, "styleid"): {local_name(e.tag): attribute(e, "val") for e in style.iter()}
         for style in tree
@@ -121,7 +121,7 @@ def _styles(tree: Any) -> dict[str, _Style]:
     }
 
     def level_of(key: str, bases: int = _MOST_BASES) -> int | None:
-        """Return the outline level of a style or of the nearest style that it is based on."""
+        """Return the outline level of a style, or else of the nearest of `bases` base styles."""
         style = styles.get(key, {})
         level = _level_by_name(style.get("name") or key)
         level = _LEVELS.get(style.get("outlinelvl", "")) if level is None else level
@@ -133,6 +133,6 @@ def _styles(tree: Any) -> dict[str, _Style]:
 
 
 def _level_by_name(name: str) -> int | None:
-    """Return the outline level, from 0, of a style named `heading 1` to `heading 9`; else None."""
+    """Return the outline level of a style by its name: 0 for `heading 1`, 8 for `heading 9`."""
     heading = _HEADING.fullmatch(name.lower())
     return int(heading[1]) - 1 if heading else None

@@ -93,9 +93,9 @@ def epub_book(data: bytes) -> Book:
 def _navigation(
     archive: Archive, package: str, items: Mapping[str | None, Any], ncx_id: str | None
 ) -> tuple[list[_Entry], dict[str, str]]:
-    """Return the entries of the table of contents, from the navigation of EPUB 3 or else the NCX of
-    EPUB 2, and the reasons to leave out documents, by their names, from the landmarks of EPUB 3.
-    `items` are the items of the file `package` by id, `ncx_id` is the id of the NCX."""
+    """Return the entries of the table of contents, and by the name of a document the reason to
+    leave it out: both from the navigation of EPUB 3, or else entries from the NCX of EPUB 2.
+    `items` has the items of the file `package` by id, `ncx_id` is the id of the NCX."""
     entries: list[_Entry] = []
     left_out: dict[str, str] = {}
 
@@ -121,8 +121,8 @@ def _navigation(
 
 
 def _left_out(base: str, tree: Any, tag: str) -> dict[str, str]:
-    """Return the reasons to leave out documents, by their names, from the links to them: the
-    elements `tag` in `tree`, a guide or landmarks of the file `base`."""
+    """Return the reasons to leave out documents, by their names: the types of the links to them,
+    which are the elements `tag` in `tree`, a guide or landmarks of the file `base`."""
     names: dict[str, str] = {}
     for link in elements(tree, tag):
         kinds = (_GUIDE.get(kind, kind) for kind in attribute(link, "type").lower().split())
@@ -134,8 +134,8 @@ def _left_out(base: str, tree: Any, tag: str) -> dict[str, str]:
 
 
 def _entries(base: str, tree: Any) -> Iterator[_Entry]:
-    """Yield the entries of the table of contents in `tree`, of the file `base`, that lead to a
-    file: links in lists of EPUB 3, or navigation points of EPUB 2."""
+    """Yield the entries of a table of contents that lead to a file. `tree` has the entries as links
+    of EPUB 3 or navigation points of EPUB 2, and is from the file `base`."""
     for element in tree.iter():
         name, place, text = local_name(element.tag), None, ""
         if name == "a":
@@ -151,7 +151,7 @@ def _entries(base: str, tree: Any) -> Iterator[_Entry]:
 
 
 def _place(base: str, reference: str) -> tuple[str, str] | None:
-    """Return `inner_path` of a reference, or None if it leads out of the archive."""
+    """Return the file and fragment of a reference in the file `base`, None outside the archive."""
     try:
         return inner_path(base, reference)
     except ValueError:

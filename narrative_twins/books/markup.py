@@ -1,7 +1,4 @@
-"""XML and HTML that can't be trusted, and the blocks of an HTML document, as in EPUB files.
-
-Markup is parsed by `lxml`, and nothing else is opened for it.
-"""
+"""XML and HTML that can't be trusted, and the blocks of an HTML document, as in EPUB files."""
 
 from __future__ import annotations
 
@@ -149,7 +146,7 @@ def markdown_book(text: str) -> Book:
 
 
 def _inline_tag(_: Any, tokens: Sequence[Any], at: int, *__: Any) -> str:
-    """Return a tag in a line of Markdown, the token `at`: as text unless HTML has such a tag."""
+    """Return the tag in the token `at` of a line, escaped unless HTML has such an inline tag."""
     tag: str = tokens[at].content
     name = re.match(r"</?([a-z0-9]+)|<!--", tag, re.IGNORECASE)
     is_known = name and (name[1] or "sup").lower() in _INLINE
@@ -158,7 +155,7 @@ def _inline_tag(_: Any, tokens: Sequence[Any], at: int, *__: Any) -> str:
 
 def parse_xml(data: bytes) -> Any:
     """Return the root element of an XML document, without comments. Named entities of HTML become
-    text. Raises a `ValueError` if it is not well-formed, defines entities of its own, exceeds a
+    text. Raises a `ValueError` if the document is not well-formed, defines entities, exceeds a
     limit, or has an unknown encoding."""
     from lxml import etree
 
@@ -170,8 +167,8 @@ def parse_xml(data: bytes) -> Any:
 
 
 def parse_html(data: bytes, is_xml: bool = False) -> Any:
-    """Return the root element of an HTML document; if `is_xml`, of an XHTML document, which is read
-    as HTML if it has errors. Raises a `ValueError` as `parse_xml` does."""
+    """Return the root element of an HTML document. If `is_xml`, the document is parsed as HTML only
+    if it is no well-formed XML. Raises a `ValueError` for a limit or an unknown encoding."""
     from lxml import etree
 
     if is_xml:
@@ -183,7 +180,8 @@ def parse_html(data: bytes, is_xml: bool = False) -> Any:
 
 
 def _tree(data: bytes, is_html: bool) -> Any:
-    """Return the root element. Raises a `ValueError` or, for XML with errors, `XMLSyntaxError`."""
+    """Return the root element of an HTML or XML document. Raises an `XMLSyntaxError` if XML is not
+    well-formed, otherwise a `ValueError` as `parse_xml` does."""
     from lxml import etree
 
     text = _decoded(data)
@@ -209,8 +207,8 @@ def _tree(data: bytes, is_html: bool) -> Any:
 
 
 def _decoded(data: bytes) -> str:
-    """Return the text of an XML or HTML file, in UTF-8 or else in the encoding that it names.
-    Raises a `ValueError` if it is in neither, or has too many elements."""
+    """Return the text of an XML or HTML file in UTF-8, UTF-16 or the encoding that the file names.
+    Raises a `ValueError` if the file has another encoding, or too many elements."""
     marks = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
     declared = _DECLARED.search(data[:_HEAD])
     names = ["utf-16" if data.startswith(marks) else "utf-8-sig"]
@@ -229,12 +227,14 @@ def _decoded(data: bytes) -> str:
 
 
 def html_blocks(tree: Any, labels: Labels = MappingProxyType({})) -> list[Block]:
-    """Return the blocks of an HTML document in order, with labels from the table of contents."""
+    """Return the blocks of an HTML document in order. `labels` has the entries of the table of
+    contents that lead into the document; each becomes a block."""
     return _HtmlReader(tree, labels).blocks
 
 
 class _HtmlReader:
-    """Reads an HTML document into `blocks`: visits its elements in order, with one block open."""
+    """Reads the elements of an HTML document, in order, into the list `blocks`. Text is added to
+    the open block until an element ends it."""
 
     def __init__(self, tree: Any, labels: Labels) -> None:
         from lxml import etree
@@ -251,18 +251,18 @@ class _HtmlReader:
         walk = etree.iterwalk(tree, ("start", "end"))
         for event, element in walk:
             if event == "end":
-                self._end(element)
-                self._add(element.tail)
-            elif (reason := self._start(element)) is None:
-                self._add(element.text)
+                self._end_element(element)
+                self._add_text(element.tail)
+            elif (reason := self._start_element(element)) is None:
+                self._add_text(element.text)
             else:
                 walk.skip_subtree()
                 if reason and (words := text_of(element)):
                     self.blocks.append(Block("left out", (words,), reason=reason))
-        self._flush()
+        self._end_block()
 
-    def _start(self, element: Any) -> str | None:
-        """Begin an element; return the reason if it is left out, otherwise None."""
+    def _start_element(self, element: Any) -> str | None:
+        """Begin an element; return the reason to leave the element out, None if it stays."""
         name = local_name(element.tag)
         values = {local_name(key): value for key, value in element.items()}
         reason = _reason(name, values)
@@ -275,14 +275,14 @@ class _HtmlReader:
             self._open.append("")
             return reason
         if name in _BLOCKS:
-            self._flush()
+            self._end_block()
         self._add_labels(values.get("id") or values.get("name", ""))
         if name == "hr":
             self.blocks.append(Block("break"))
         elif name in ("br", "td", "th"):
             self._pieces += ["\n" if name == "br" else " "] * bool(self._pieces)
         elif name == "img" and len(values.get("alt", "")) == 1:
-            self._add(values["alt"])
+            self._add_text(values["alt"])
         form = values.get("class", "")
         if not self._pieces:
             self._drop = self._drop or _INITIAL_CLASS.search(form) is not None
@@ -291,25 +291,25 @@ class _HtmlReader:
         self._open.append(name)
         return None
 
-    def _end(self, element: Any) -> None:
-        """End an element, and the block that ends with it."""
+    def _end_element(self, element: Any) -> None:
+        """End an element, and the open block if the element is a block."""
         name = self._open[-1]
         if name and _DIRECTION.search(element.get("class", "")):
             self._pieces.append("]")
         if name in _BLOCKS:
-            self._flush(name)
+            self._end_block(name)
         self._heading = 0 if name in _HEADINGS else self._heading
         self._open.pop()
 
-    def _add(self, text: str | None) -> None:
-        """Add text to the open block, unless it is white space at its beginning."""
+    def _add_text(self, text: str | None) -> None:
+        """Add text to the open block, without white space at the beginning of the block."""
         text = (text or "").replace("\u00ad", "")  # where a word may be divided
         if text and (self._pieces or not text.isspace()):
             self._pieces.append(text if "pre" in self._open else _SPACES.sub(" ", text))
             self._linked += len(letters_of(text)) if _LINK in self._open else 0
 
     def _is_note(self, element: Any, name: str) -> bool:
-        """Return whether a link (`a`) or superscript (`sup`) in a paragraph marks a note."""
+        """Return whether a link (`a`) or superscript (`sup`) in a paragraph is a mark of a note."""
         before = "".join(self._pieces[-2:])
         if not before or self._heading:
             return False
@@ -320,14 +320,15 @@ class _HtmlReader:
         return is_apart and _NOTE.fullmatch("".join(element.itertext())) is not None
 
     def _add_labels(self, key: str) -> None:
-        """Add the labels of the element with the id `key`, each once."""
+        """Add the labels of the element with the id `key` as blocks, unless a block is open."""
         # A label within a paragraph can't be the heading of what follows.
         if key in self._labels and not self._heading and not self._pieces:
             for text, level in self._labels.pop(key):
                 self.blocks.append(Block("label", (text,), level))
 
-    def _flush(self, ended: str = "") -> None:
-        """End the open block, at the end of an element named `ended` or at the beginning of one."""
+    def _end_block(self, ended: str = "") -> None:
+        """End the open block, and add it to `blocks`. An empty block is a break or a blank if
+        `ended`, the name of the element that ends here, is a heading or `p`."""
         text, linked, drop = "".join(self._pieces), self._linked, self._drop
         self._pieces, self._linked, self._drop = [], 0, False
         lines = [_SPACES.sub(" ", line).strip() for line in text.split("\n")]
@@ -351,8 +352,8 @@ class _HtmlReader:
 
 
 def _reason(name: str, values: Mapping[str, str]) -> str | None:
-    """Return why an element is left out: None if it is not, empty if it has no text of the page.
-    `values` has its attributes."""
+    """Return the reason to leave out an element by its name and attributes (`values`): empty for an
+    element without readable text, such as `script`, and None for one that stays."""
     roles = values.get("role", "").split()
     kinds = [*values.get("type", "").lower().split()]
     kinds += [role.removeprefix("doc-") for role in roles if role.startswith("doc-")]

@@ -39,9 +39,9 @@ _BESIDE = re.compile(r"^\W*\d{1,4}\b\W*|\W*\b\d{1,4}\W*$")  # a number beside a 
 
 
 def plain_book(text: str, more: Iterable[Block] = ()) -> Book:
-    """Return the book in a plain text, see `read_book`. `more` has blocks that were left out of the
-    text before. Raises a `ValueError` if the text has no paragraphs."""
-    groups = list(_groups(text))
+    """Return the book in a plain text, see `read_book`. `more` has blocks that were cut out of the
+    text, such as page numbers. Raises a `ValueError` if the text has no paragraphs."""
+    groups = list(_paragraphs(text))
     # Some files have two blank lines between all paragraphs, so only more than usual are a break.
     gaps = Counter(gap for gap, _ in groups[1:])
     usual = max(gaps, key=lambda gap: (gaps[gap], -gap), default=0)
@@ -79,11 +79,11 @@ def pdf_book(data: bytes) -> Book:
         raise ValueError("is encrypted; save it without a password")
     if size > MAX_PDF_TEXT:
         raise ValueError(f"has more than {MAX_PDF_TEXT:,} characters; divide it into volumes")
-    text, left_out = _body(pages)
+    text, left_out = _text_of_pages(pages)
     words = set(_COMPOUND.findall(text))
 
     def joined(word: re.Match[str]) -> str:
-        """Return a divided word in one piece, with its hyphen if the text has that elsewhere."""
+        """Return a divided word in one piece, with its hyphen if the text has the word with one."""
         hyphen = "-" * (f"{word[1]}-{word[2]}" in words)
         return f"{word[1]}{hyphen}{word[2]}\n"
 
@@ -98,9 +98,10 @@ def is_of_gutenberg(text: str) -> bool:
     return GUTENBERG_BEGINS.search(text, 0, LONGEST_LICENCE) is not None
 
 
-def _body(pages: Sequence[str]) -> tuple[str, list[Block]]:
-    """Return the text of pages, and the blocks left out of it: running headers, footers, page
-    numbers. A paragraph ends with its page if the page is not full or a heading follows."""
+def _text_of_pages(pages: Sequence[str]) -> tuple[str, list[Block]]:
+    """Return the text of a PDF file from the text of each page, and a block for each line left out:
+    running headers, footers and page numbers. A paragraph ends with its page if the page is short
+    and ends a sentence, or if the next page begins with a heading."""
     lines = [[line.strip() for line in page.split("\n") if line.strip()] for page in pages]
     left_out: list[Block] = []
     numbered: dict[int, str | int] = {}  # pages, with what their numbers have in common
@@ -137,8 +138,8 @@ def _body(pages: Sequence[str]) -> tuple[str, list[Block]]:
 
 
 def _edge_key(line: str, page: int) -> str | int | None:
-    """Return the key that a line at the top or bottom of page `page` has in common with other
-    running headers or footers: its words, or its number minus `page`. None for any other line."""
+    """Return what a line at the top or bottom of a page shares with such lines of other pages: the
+    words of a running header, or a page number minus `page`, the index of the page; else None."""
     number = _NUMBERED.fullmatch(line)
     if number and (number[1].isdecimal() or number[1].islower()):
         return int(number[1]) - page if number[1].isdecimal() else _ROMAN
@@ -146,9 +147,9 @@ def _edge_key(line: str, page: int) -> str | int | None:
     return words if any(map(str.isalpha, words)) and not find_headings(line) else None
 
 
-def _groups(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each paragraph of a text as the number of blank lines before it, and its lines. Blank
-    lines divide paragraphs; if most text is in long lines, each line is a paragraph."""
+def _paragraphs(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the paragraphs of a text, each as the number of blank lines before it, and its lines.
+    Blank lines divide paragraphs; if most text is in long lines, each line is a paragraph."""
     rows = text.split("\n")
     by_line = sum(len(row) for row in rows if len(row) > WRAPPED) * 2 > len(text)
     gap = 0

@@ -50,7 +50,7 @@ class BookFormat(NamedTuple):
     Attributes:
         suffixes: the suffixes of file names, in lower case.
         read: returns the book in the content of a file; raises `ValueError` for an invalid one.
-        extra: the extra of this package that has the libraries it needs; None if it needs none.
+        extra: the extra of this package with the libraries for the format; None without one.
     """
 
     suffixes: tuple[str, ...]
@@ -72,22 +72,22 @@ BOOK_FORMATS = {
 def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
     """Read a book from a file.
 
-    - Plain text in UTF-8: a paragraph is the lines up to a blank line, or each line if most are
-      longer than `plain.WRAPPED`. Headings are found by `find_headings`. The header and the licence
-      of Project Gutenberg are left out.
+    - Plain text in UTF-8: a paragraph is the lines up to a blank line, or each line if most text is
+      in lines longer than `plain.WRAPPED`. Headings are found by `find_headings`. The header and
+      the licence of Project Gutenberg are left out.
     - HTML, and Markdown as the HTML it is converted to: `h1` to `h6` are headings. Navigation,
       asides, notes, captions, page numbers, hidden elements and paragraphs of links are left out.
-    - EPUB 2 and 3: the documents in reading order. A chapter without a heading has its entry in
-      the table of contents. Documents are left out if they are not linear or, as the book
-      declares, not of the story; documents with errors are read as HTML.
+    - EPUB 2 and 3: the documents in reading order. A chapter without a heading gets its heading
+      from the table of contents. Left out are documents that are not in the reading order, and
+      covers, indexes and the like, as the book declares them.
     - Word (docx): paragraphs with an outline level, such as in the styles `Heading 1` to
       `Heading 9`, are headings. Notes, comments, deleted text and text boxes are left out.
     - PDF: its text, as plain text. Two columns that are drawn line by line are read across.
-    - Breaks between scenes are lines of marks (`* * *`, `#`, `---`) and `<hr>`; also, if these are
-      rare, more blank lines than usual in text, and empty paragraphs in other formats.
+    - Breaks between scenes are lines of marks (`* * *`, `#`, `---`) and `<hr>`. So are, where they
+      are rare, more blank lines than usual in text, and empty paragraphs in other formats.
 
-    Nothing but the file is opened, and nothing is unpacked to disk. Limits are `MAX_FILE`, and in
-    the modules `archive`, `markup` and `plain`.
+    No other file is opened, and nothing is unpacked to disk. Limits are `MAX_FILE`, and in the
+    modules `zip_archive`, `markup` and `plain`.
 
     Args:
         path: the file.
@@ -113,8 +113,8 @@ def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
 
 
 def book_of(name: str, data: bytes, input_format: str = "auto") -> Book:
-    """Return the book in `data`, the content of a file called `name`, see `read_book`. Raises a
-    `ValueError` that does not name the file."""
+    """Return the book in `data`, the content of the file `name`, as `read_book` does. Raises a
+    `ValueError` whose message does not repeat the name."""
     if input_format == "auto":
         if (suffix := os.path.splitext(name)[1].lower()) in NOT_READ:
             raise ValueError(f"is {suffix}, which is not read; {NOT_READ[suffix]}")
@@ -141,9 +141,9 @@ def book_format(name: str) -> str:
 
 
 def files_of(paths: Iterable[str]) -> list[str]:
-    """Return the paths, with each folder replaced by the files in it that may have stories, in the
-    order of their names. Hidden files, files in subfolders, and HTML pages, which may be output of
-    this package, are left out. A folder without files of stories stays."""
+    """Return the paths, with each folder replaced by the files with stories in it, sorted by name.
+    Hidden files, files in subfolders, and HTML pages, which may be output of this package, are left
+    out. The path of a folder without such files is kept."""
     files: list[str] = []
     for path in paths:
         is_folder = path != STDIN and os.path.isdir(path) and os.access(path, os.R_OK)
@@ -157,7 +157,7 @@ def files_of(paths: Iterable[str]) -> list[str]:
 
 
 def _story_suffixes() -> tuple[str, ...]:
-    """Return the suffixes of the files that are read from a folder."""
+    """Return the suffixes of the files that `files_of` takes from a folder."""
     rows = (suffix for form in _FORMATS_OF_ROWS.values() for suffix in form if suffix != ".rejects")
     books = (form.suffixes for name, form in BOOK_FORMATS.items() if name != "html")
     return (*rows, *chain(*books))
@@ -171,13 +171,12 @@ def read_story_files(
 ) -> Iterator[Document]:
     """Read the stories of some files, lazily and in bounded memory.
 
-    A text file, a book in HTML, EPUB, Word or PDF, and each row of a file for `stories_in` are one
-    story each, in any form that `Story.parse` accepts. Text and Markdown are not searched for
-    chapters. A path may also be a folder, see `files_of`, a Parquet file, or the id or path of a
-    data set on the Hub; in the last two each row is a story, in the order of files, of all splits.
+    One story is: a text or Markdown file, which is not searched for chapters; a book in HTML, EPUB,
+    Word or PDF; a row of a table, of a JSON, JSON Lines or Parquet file, or of a data set on the
+    Hub, all splits included. A story that can't be read is yielded as a problem.
 
     Args:
-        paths: names of files and folders; `-` is standard input.
+        paths: files, folders (see `files_of`) and ids of data sets on the Hub; `-`: standard input.
         input_format: the format, of books or of rows; `"auto"` selects by suffix, text if unknown.
             Standard input is JSON Lines if its first non-blank line begins with `{` or a JSON list.
         named: whether a text gets its file name as id; None: only if there are several files.
@@ -216,7 +215,7 @@ def read_story_files(
 
 
 def count_story_files(paths: Iterable[str], input_format: str = "auto") -> int:
-    """Return about how many stories `read_story_files` yields; 0 if only parsing can show it."""
+    """Estimate how many stories `read_story_files` yields; 0 if only parsing can show it."""
     count = 0
     for path in files_of(paths):
         form = book_format(path) if input_format == "auto" else input_format
@@ -264,8 +263,8 @@ def _rows(path: str, column: str | None) -> Iterator[Document]:
 
 
 def is_on_hub(path: str) -> bool:
-    """Return whether a path is meant for the Hub: `hf://...`, or an id. It is not if its folder
-    exists, or if it ends in a suffix such as `.txt`: then it is the wrong name of a local file."""
+    """Return whether a path names a data set on the Hub, by `hf://...` or by an id. A path whose
+    folder exists, or which ends in a suffix such as `.txt`, names a local file."""
     if path.startswith("hf://"):
         return True
     local = path == STDIN or os.path.exists(path) or os.path.isdir(os.path.dirname(path))

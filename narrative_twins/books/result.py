@@ -36,7 +36,7 @@ _LIST = re.compile(r"^(\d+(?=[.)])|(?=[-+=]))")
 
 @dataclass(frozen=True)
 class BookExtract:
-    """Salient sentences of a book in story order, from `BookSalience.extract`; text for `print`.
+    """Salient sentences of a book in story order, made by `BookSalience.extract`, to `print`.
 
     Attributes:
         title: the title of the book; None if it is unknown.
@@ -70,18 +70,19 @@ class BookExtract:
 
 
 def _markdown(text: str) -> str:
-    """Return a text on one line, with the characters escaped that would be Markdown."""
+    """Return a text on one line, with a backslash before each character of Markdown."""
     return _LIST.sub(r"\1\\", _MARKS.sub(r"\\\1", one_line(text)))
 
 
 def spread(
     windows: Iterable[Span], lengths: Sequence[int], salience: Sequence[float], budget: int
 ) -> set[int]:
-    """Return the indices of the most salient sentences, spread over a book, within a budget.
+    """Select the most salient sentences of a book within a budget; return their indices.
 
-    After each of the windows, the used share of the budget is at most the share of the book so far,
-    by the `lengths` of its sentences. A window without room for a sentence is joined to the next,
-    so that any sentence of both can be selected.
+    `lengths` and `salience` have a number for each sentence. The selection is spread over the book:
+    from its beginning to the end of any of the `windows`, the selected lengths sum to at most the
+    share of `budget` that this part has of all lengths. A window without room for any sentence is
+    joined to the next, and sentences are selected from both.
     """
     total = sum(lengths)
     budget = min(budget, total)
@@ -110,8 +111,7 @@ class BookSalience(BookTable):
     Attributes:
         title, chapters, scenes, sentences, left_out: see `BookTable`; without unscored sentences.
         levels: the levels that were scored, from the highest.
-        context_tokens: how many tokens, special ones included, the encoder reads at once; None if
-            it is unknown.
+        context_tokens: how many tokens the encoder reads at once; None if it is unknown.
         approximate: the approximation of the scores of sentences; None if they are exact.
         dtype: the precision of the encoder, for example `"float32"`; None if it is unknown.
         similarity: how embeddings were compared, for example `"cosine"`; None if it is unknown.
@@ -142,7 +142,7 @@ class BookSalience(BookTable):
 
     @property
     def shading(self) -> dict[Level, str]:
-        """The primary operation of each level that was scored, by which its units are shaded."""
+        """The name of the primary operation of each scored level, by which units are shaded."""
         return {level: self.at(level).primary_operation for level in self.levels}
 
     @property
@@ -152,12 +152,12 @@ class BookSalience(BookTable):
 
     @property
     def extent(self) -> str:
-        """The numbers of chapters, scenes and sentences, as text."""
+        """The numbers of units as text, such as `3 chapters, 4 scenes, 90 sentences`."""
         return counted({level: len(self.units(level)) for level in LEVELS})
 
     @property
     def notes(self) -> list[str]:
-        """How the units were scored, and what was left out, one sentence each."""
+        """Sentences that say how the units were scored, and what was left out of the book."""
         notes = []
         if above := [f"{level}s" for level in self.levels if level != "sentence"]:
             notes.append(f"The scores of {' and '.join(above)} are from one pass over the book.")
@@ -173,7 +173,7 @@ class BookSalience(BookTable):
 
     @property
     def footer(self) -> list[str]:
-        """What to show below shaded units: what shades mean, the notes and the precision."""
+        """Sentences to show below shaded units: what shades mean, the notes and the precision."""
         names = " and ".join(dict.fromkeys(self.shading.values()))
         legend = (
             f"Shaded by {names}: chapters within the book, scenes within a chapter, sentences"
@@ -206,15 +206,12 @@ class BookSalience(BookTable):
         words: int | None = None,
     ) -> BookExtract:
         """Return the salient sentences of all parts of the book, by chapter and in story order.
-
-        The length is spread over the book: each stretch of the book has its share of the length,
-        for which its most salient sentences are selected.
+        Each part of the book gets a share of the length, for its most salient sentences.
 
         Args:
             k: how many sentences.
             operation: the operation to select by; default the primary one.
-            share: in place of `k`, a share of the sentences: a number above 0, up to 1; at least
-                one sentence. Default, if no length is set, a tenth.
+            share: in place of `k`, a share of the sentences, up to 1; a tenth if no length is set.
             words: in place of `k`, the maximum number of words.
 
         Raises:
@@ -241,8 +238,8 @@ class BookSalience(BookTable):
         return BookExtract(self.title, tuple(chapters))
 
     def json(self) -> dict[str, Any]:
-        """Return plain data: title, levels, context_tokens, approximate, dtype, similarity, the
-        scores of chapters, and the chapters with sentences, spans, windows and scores of scenes."""
+        """Return plain data: title, levels, context_tokens, approximate, dtype, similarity, left
+        out, scores of chapters, and chapters with sentences, spans, windows and other scores."""
         return self.book_row() | {"chapters": [self.row(chapter) for chapter in self.chapters]}
 
     def book_row(self) -> dict[str, Any]:
@@ -260,7 +257,7 @@ class BookSalience(BookTable):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BookSalience:
-        """Return the result from plain data, see `json`. Raises a `ValueError` if it is invalid."""
+        """Make a result from data of `json`. Raises a `ValueError` if the data are invalid."""
         result, what = cls(None), ""
         try:
             result.title, names = data["title"], data["levels"]
@@ -293,7 +290,7 @@ class BookSalience(BookTable):
         import pandas
 
         def outer(units: Units) -> list[int]:
-            """Return, for each unit of the next lower level, the index of the unit it is in."""
+            """Return the index in `units` of the container of each unit of the next lower level."""
             return [at for at, span in enumerate(units.inside) for _ in range(*span)]
 
         chapters, scenes = outer(self.chapters), outer(self.scenes)
@@ -338,14 +335,8 @@ class BookSalience(BookTable):
 
 
 def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
-    """Read the saved salience of a book.
-
-    Args:
-        path: the JSON or JSON Lines that `narrative-twins book` wrote, or `BookSalience.json`.
-
-    Raises:
-        ValueError: the file can't be read, has no such result, or it is not complete.
-    """
+    """Read the salience of a book from a file of `narrative-twins book`, in JSON or JSON Lines, or
+    of `BookSalience.json`. Raises a `ValueError` if the file has no complete result."""
     name = os.fspath(path)
     try:
         *chapters, book = [*_rows(name)] or [{}]

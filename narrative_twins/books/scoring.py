@@ -1,9 +1,8 @@
 """Scoring of books: sentences by the engine for stories, scenes and chapters in one more pass.
 
-At the levels above sentences each scene is read once and alone, in several passes if it exceeds the
-context, and all that is kept of it are the sum of its token states and their number. The vector of
-any set of scenes or chapters is the mean over their tokens, so each operation with a one-pass form
-follows without another pass, and memory does not grow with the length of the book.
+For chapters and scenes, each scene is encoded once and alone; in several passes if it exceeds the
+context. Only the sum of its token states and their number are kept. The vector of any set of scenes
+or chapters is the mean of their token states, from which one-pass scores are computed.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ def score_book(
 ) -> BookSalience:
     """Score the chapters of a book, the scenes of each chapter, and the sentences of each scene.
 
-    Sentences are scored as by `score_stories`, each chapter as a story: their windows are the
-    automatic ones within each scene, and are read with as much of the chapter around them as fits
-    the encoder. Chapters and scenes are scored by the same operations from one pass over the book.
+    Sentences are scored as by `score_stories`, with each chapter as a story. Each scene is divided
+    into windows as a story is by `windows="auto"`; a window is read with as much of its chapter as
+    fits the encoder. Chapters and scenes are scored by the same operations, in one more pass.
 
     Args:
         book: a book, its `book_table`, or a file for `read_book`.
@@ -62,7 +61,8 @@ def score_book(
             default (`FAST`); `approximate=None` is exact.
 
     Raises:
-        ValueError: before anything is scored: an argument is invalid, or a level has no operation.
+        ValueError: before anything is scored: an argument is invalid, or `levels` has chapters or
+            scenes and no operation has a one-pass form.
         StoryError: the file can't be read, or a chapter can't be scored.
 
     Example:
@@ -82,12 +82,11 @@ def score_book(
 
 @dataclass(frozen=True)
 class BookScorer:
-    """An encoder with checked options, by which books are scored as by `score_book`.
+    """Scores books as `score_book` does, with options that are checked once.
 
     Attributes:
-        encoder: the encoder.
         operations: the operations of each level that is scored.
-        options: the options of scoring, by name.
+        options: fields of `ScoringOptions`, by name.
     """
 
     encoder: StoryEncoder
@@ -112,7 +111,7 @@ class BookScorer:
         return cls(encoder, by_level, options)
 
     def result(self, table: BookTable) -> BookSalience:
-        """Return the result for a book, to which no scores have been added."""
+        """Return the result for a book, still without scores."""
         with_sentences = "sentence" in self.operations
         options = ScoringOptions(**self.options)
         note = options.approximate if with_sentences else None
@@ -131,9 +130,9 @@ class BookScorer:
     def rows(
         self, table: BookTable, result: BookSalience, done: Sequence[Mapping[str, Any]] = ()
     ) -> Iterator[dict[str, Any]]:
-        """Score a book: add the scores to its result, and yield each chapter as plain data as soon
-        as its scenes and sentences are scored. `done` has the rows that an earlier run yielded;
-        their scores are added too, and they are not yielded again."""
+        """Score a book: add the scores to its `result`, and yield each chapter as plain data (see
+        `BookTable.row`) when its scenes and sentences are scored. `done` has the chapters that an
+        interrupted run yielded; only their scores are added. Scores of chapters come last."""
         sums = []
         scored = table.sentences_of(table.chapters[len(done) - 1])[1] if done else 0
         total, wanted = len(table.sentences), self.options.get("progress", False)
@@ -143,7 +142,7 @@ class BookScorer:
                 sums.append(np.array(row[_VECTOR]))
             for chapter in table.chapters[len(done) :]:
                 try:
-                    sums.append(self._score(table, result, chapter, bar))
+                    sums.append(self._score_chapter(table, result, chapter, bar))
                 except StoryError as error:
                     raise StoryError(f"{chapter.name}: {error.problem}") from error
                 row = result.row(result.chapters[chapter.index])
@@ -151,11 +150,11 @@ class BookScorer:
                 bar.reach(float(table.sentences_of(chapter)[1]))
         result.chapters.scores = self._level_scores("chapter", np.array(sums))
 
-    def _score(
+    def _score_chapter(
         self, table: BookTable, result: BookSalience, chapter: Unit, bar: Progress
     ) -> NDArray[np.float64]:
-        """Score the scenes and sentences of a chapter, and add the scores to the result. Return the
-        sum of the token states of the chapter, and their number as the last value."""
+        """Score the scenes and sentences of a chapter, and add the scores to the result. Return a
+        vector for the chapter: the sum of its token states, and their number as the last value."""
         (lo, hi), start = table.sentences_of(chapter), bar.done
         scenes = table.scenes.inside[slice(*chapter.inside)]
         with_sentences = "sentence" in self.operations
@@ -191,8 +190,9 @@ class BookScorer:
         return total
 
     def _level_scores(self, level: Level, sums: NDArray[np.float64]) -> dict[str, list[float]]:
-        """Return the scores of units that are compared with one another, chapters or scenes, by
-        operation. `sums` has a row per unit: the sum of its token states, and their number."""
+        """Return the scores, by operation, of units that are compared with one another: all
+        chapters or the scenes of a chapter. Each row of `sums` has the sum of the token states of a
+        unit, and their number as the last value."""
         return {
             operation.name: one_pass_scores(operation, sums, len(sums)).tolist()
             for operation in self.operations.get(level, ())
@@ -202,8 +202,9 @@ class BookScorer:
 def level_operations(
     levels: str | Iterable[str], options: Mapping[str, Any]
 ) -> dict[Level, list[Operation]]:
-    """Return the operations of each level, from the highest. Raises a `ValueError` if a level is
-    unknown or would have no operation, or if an option is invalid."""
+    """Return the operations that score each of the `levels`, from the highest level. `options` has
+    fields of `ScoringOptions`. Raises a `ValueError` if a level is unknown, an option is invalid,
+    or no operation has the one-pass form that chapters and scenes need."""
     names = {levels} if isinstance(levels, str) else set(levels)
     if not names or not names <= set(LEVELS):
         unknown = ", ".join(sorted(names.difference(LEVELS))) or "no level"

@@ -28,12 +28,11 @@ class Unit:
     """A chapter, a scene or a sentence of a book: a row of a table.
 
     Attributes:
-        level: the level of the unit.
         index: the index among all units of this level, counted from 0.
         span: the half-open character span in the text of the book, without a chapter's heading.
         text: the text of a sentence, or the heading of a chapter on one line; otherwise empty.
-        scores: the scores by operation, of a chapter within the book, of a scene within its
-            chapter, of a sentence within its window. Empty if the level was not scored.
+        scores: the scores by operation; empty if the level was not scored. Chapters are compared
+            within the book, scenes within their chapter, sentences within their window.
         inside: the half-open range of the scenes of a chapter, or of the sentences of a scene.
     """
 
@@ -55,8 +54,7 @@ class Units(Scored, Sequence[Unit]):
     """The units of a level in order, stored as columns. An item of this sequence is a `Unit`.
 
     Attributes:
-        level: the level.
-        spans, texts, inside: see `Unit`.
+        spans, texts, inside: a value for each unit, see `Unit`.
         scores: by operation, one number per unit; empty if the level was not scored.
         windows: half-open ranges of units that are compared with one another: all chapters, the
             scenes of a chapter, the windows of sentences.
@@ -84,8 +82,8 @@ class Units(Scored, Sequence[Unit]):
     def add(
         self, texts: Sequence[str], spans: Any, windows: Any, inside: Sequence[Span] = ()
     ) -> None:
-        """Append units without scores: a text, a span and `inside` for each, and windows that count
-        from the first of them. Raises a `ValueError` if these do not partition the units."""
+        """Append units without scores: a text, a span and, except for sentences, `inside` for each.
+        `windows` count from the first new unit; a `ValueError` says that they are no partition."""
         first = len(self)
         if [i for lo, hi in windows for i in range(lo, hi)] != list(range(len(texts))):
             raise ValueError("the windows do not partition the sentences")
@@ -95,8 +93,8 @@ class Units(Scored, Sequence[Unit]):
         self.windows += [(first + lo, first + hi) for lo, hi in windows]
 
     def add_scores(self, scores: Any, count: int) -> None:
-        """Append the scores of the next `count` units, a list for each operation. Raises a
-        `ValueError` if a list has another length, or a number that is not finite."""
+        """Append the scores of the next `count` units, by operation. Raises a `ValueError` if an
+        operation has another number of scores, or a score that is not finite."""
         for name, values in saved_scores(scores, count).items():
             self.scores.setdefault(name, []).extend(values)
 
@@ -108,7 +106,7 @@ class BookTable:
     Attributes:
         title: the title of the book; None if it is unknown.
         chapters, scenes, sentences: the units of each level.
-        left_out: the sentences of `Book.notes` about what was left out of the file.
+        left_out: sentences about what was left out of the file, from `Book.notes`.
     """
 
     title: str | None
@@ -124,19 +122,19 @@ class BookTable:
         return (self.chapters, self.scenes, self.sentences)[LEVELS.index(level)]
 
     def without_sentences(self) -> BookTable:
-        """Return the table without sentences, for a result in which they are not scored."""
+        """Return a table with the same chapters and scenes, but without sentences."""
         count, scenes = len(self.scenes), self.scenes
         alone = Units("scene", scenes.spans, scenes.texts, [(0, 0)] * count, windows=scenes.windows)
         return BookTable(self.title, self.chapters, alone, left_out=self.left_out)
 
     def sentences_of(self, chapter: Unit) -> Span:
-        """Return the half-open range of the sentences of a chapter."""
+        """Return the half-open range of the indices of the sentences of a chapter."""
         lo, hi = chapter.inside
         return self.scenes.inside[lo][0], self.scenes.inside[hi - 1][1]
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Append a chapter without scores, from plain data as `row` returns. Raises a `KeyError`,
-        `TypeError` or `ValueError` if they are invalid."""
+        `TypeError` or `ValueError` if the data are invalid."""
         ranges = []
         for scene in row["scenes"]:
             first = len(self.sentences)
@@ -155,8 +153,8 @@ class BookTable:
         self.scenes.add_scores(row["scores of scenes"], len(row["scenes"]))
 
     def row(self, chapter: Unit) -> dict[str, Any]:
-        """Return a chapter as plain data for JSON: its heading, span and scenes, with the scores of
-        its scenes and sentences, but not its own, which depend on all chapters."""
+        """Return a chapter as plain data for JSON: its heading, its span, and its scenes with their
+        sentences. Scores of scenes and sentences are included, scores of the chapter are not."""
         (first, last), rows, columns = chapter.inside, [], self.sentences
         for scene in self.scenes[first:last]:
             lo, hi = scene.inside
@@ -179,12 +177,9 @@ class BookTable:
 
 
 def book_table(book: Book | str | os.PathLike[str], splitter: Splitter | None = None) -> BookTable:
-    r"""Return the chapters, scenes and sentences of a book. Each sentence is in one paragraph, no
-    heading is a sentence, and a chapter without a sentence is left out. Sentences have the
-    automatic windows of `Story.parse` within each scene.
-
-    A marked break begins a scene. A chapter or scene of more than twice `SCENE` sentences is
-    divided, see `scene_spans`.
+    r"""Return the chapters, scenes and sentences of a book. Each sentence lies in one paragraph, no
+    heading is a sentence, and a chapter without a sentence is left out. Each scene has windows as a
+    story has by `windows="auto"`. Scenes begin at breaks, and `scene_spans` divides long ones.
 
     Args:
         book: a book, or a file for `read_book`.
@@ -237,21 +232,19 @@ def book_table(book: Book | str | os.PathLike[str], splitter: Splitter | None = 
 
 
 def within(ordered: Sequence[Any], lo: Any, hi: Any) -> Sequence[Any]:
-    """Return the part of an ordered sequence with the values from `lo` up to, but not, `hi`."""
+    """Return the values of a sorted sequence that are at least `lo` and less than `hi`."""
     return ordered[bisect_left(ordered, lo) : bisect_left(ordered, hi)]
 
 
 def scene_spans(
     count: int, paragraphs: Iterable[int], breaks: Iterable[int] = ()
 ) -> tuple[Span, ...]:
-    """Return the scenes of a chapter, as half-open ranges of the indices of its sentences. A break
-    begins a scene. A scene of more than twice `SCENE` sentences is divided evenly into scenes of
-    about `SCENE`, each of which begins with the nearest paragraph, at most a third of a scene away.
+    """Return the scenes of a chapter, as half-open ranges of the indices of its `count` sentences.
+    `paragraphs` has the indices of sentences that begin a paragraph; `breaks`, in order and without
+    0, of sentences after a marked break, which begin a scene.
 
-    Args:
-        count: the number of sentences of a chapter.
-        paragraphs: the indices of sentences that begin a paragraph.
-        breaks: the indices of sentences that begin a scene for certain, without 0, in order.
+    A scene of more than twice `SCENE` sentences is divided evenly into scenes of about `SCENE`. A
+    division is moved to the nearest paragraph within a third of a scene.
     """
     starts = sorted(paragraphs)
     edges = [0, *breaks, count]

@@ -20,11 +20,7 @@ _ENTRY = b"PK\1\2"  # the beginning of an entry in the list of files
 
 
 class Archive:
-    """The files in a ZIP archive. The constructor and the methods raise a `ValueError` that says
-    what is wrong with the archive.
-
-    Args:
-        data: the content of the archive.
+    """The files in a ZIP archive with the content `data`. All errors are a `ValueError`.
 
     Attributes:
         names: the names of all files.
@@ -51,12 +47,12 @@ class Archive:
         return self._names.get(name) == name
 
     def name(self, name: str) -> str:
-        """Return the name of a file as the archive has it, perhaps in other cases or with
-        backslashes; `name` itself if there is no such file."""
+        """Return the name of a file as the archive writes it, whatever the case and the direction
+        of slashes; `name` itself if there is no such file."""
         return self._names.get(name) or self._names.get(name.casefold(), name)
 
     def try_to(self, read: Callable[..., Any], *args: Any) -> Any:
-        """Return `read(*args)`, for a part that the book can do without. If it raises a
+        """Return `read(*args)`, which reads an optional part of a book. If `read` raises a
         `ValueError`, add the message to `problems` and return None."""
         try:
             return read(*args)
@@ -67,14 +63,13 @@ class Archive:
             return None
 
     def optional(self, name: str) -> Any:
-        """Return the root element of an XML file that the book can do without. If it is missing or
-        can't be read, the element has no children."""
+        """Return the root of an XML file; an empty element if it is missing or can't be read."""
         tree = self.try_to(self.parsed, name) if name in self else None
         return parse_xml(b"<none/>") if tree is None else tree
 
     def parsed(self, name: str, parse: Callable[..., Any] = parse_xml, *args: Any) -> Any:
-        """Return `parse(content, *args)` for the content of a file in the archive; by default the
-        root element of XML. Raises a `ValueError` that names the file."""
+        """Return `parse(content, *args)` of a file, by default the root element of XML. Raises a
+        `ValueError` that names the file if it is missing or can't be parsed."""
         if (name := self.name(name)) not in self:
             raise ValueError(f"has no file {shown_name(name)} inside; get it again")
         try:
@@ -100,9 +95,9 @@ class Archive:
 
 
 def inner_path(base: str, reference: str) -> tuple[str, str]:
-    """Resolve a reference, such as a link, in the file `base` of an archive. Return the name of the
-    file in the archive and the fragment, empty without one. An absolute path begins at the top.
-    Raises a `ValueError` for an address, or for a path that leads above the top."""
+    """Return the name of the file in an archive to which a reference in the file `base` leads, and
+    the fragment, empty without one: `../c.html#d` in `a/b.html` leads to `("c.html", "d")`. Raises
+    a `ValueError` for an address, or for a path that leads above the top of the archive."""
     try:
         parts = urlsplit(reference.strip().replace("\\", "/"))
     except ValueError:

@@ -45,8 +45,9 @@ _ESCAPED = re.compile("[\udc80-\udcff]")
 
 
 class Document(NamedTuple):
-    """A story in a file: its place for messages (`name`), and either its `content`, in a form that
-    `Story.parse` accepts, or the `problem` for which it can't be read."""
+    """A story in a file, or why it can't be read. `name` is the place of the story for messages,
+    such as `a.csv, line 3`; `content` is the story in a form for `Story.parse`; `problem` is the
+    error message, None without an error."""
 
     name: str
     content: Any
@@ -56,16 +57,15 @@ class Document(NamedTuple):
 def stories_in(file: Lines, name: str, form: str, column: str | None = None) -> Iterator[Document]:
     """Yield the stories of an open file, lazily and in bounded memory.
 
-    A text file is one story. So is each line of a JSON Lines file, and the object of a JSON file or
-    each item of its list, in any form that `Story.parse` accepts; and each row of a table (CSV),
-    with the id in the column `id`, if there is one. A line or text of more than `MAX_LINE` bytes,
-    or a JSON document of more than `MAX_DOCUMENT` bytes, is yielded as a problem.
+    One story is: a complete text file; a line of a JSON Lines file; a row of a table (CSV), with
+    its id in the column `id`; the object in a JSON file, or each item of its list. A line or text
+    of more than `MAX_LINE` bytes, or a JSON file of more than `MAX_DOCUMENT`, becomes a problem.
 
     Args:
         file: the file, open in binary, or its lines.
         name: the name of the file in messages.
-        form: the format: a name in `ROWS`, otherwise text.
-        column: the column with the story, see `story_in_column`.
+        form: the format: a name in `ROWS`; any other name is text.
+        column: the column (in JSON the key) of the stories, see `story_in_column`.
     """
     if form == "csv":
         yield from _table(name, file, column)
@@ -83,12 +83,12 @@ def stories_in(file: Lines, name: str, form: str, column: str | None = None) -> 
         else:
             yield document
     else:
-        yield document_of(name, lambda: decode(_whole(file, MAX_LINE)))
+        yield document_of(name, lambda: decode(_read_all(file, MAX_LINE)))
 
 
 def cut_lines(file: Lines) -> Iterator[bytes]:
-    """Yield the lines of a file. A line of more than `MAX_LINE` bytes is cut to one byte more than
-    that, which shows that it is too long; the rest is skipped, and never in memory as a whole."""
+    """Yield the lines of a file. A line of more than `MAX_LINE` bytes is cut after `MAX_LINE` + 1
+    bytes, and its rest is skipped. Lines from a list or iterator are yielded unchanged."""
     readline = getattr(file, "readline", None)
     if readline is None:
         yield from file
@@ -101,8 +101,8 @@ def cut_lines(file: Lines) -> Iterator[bytes]:
 
 
 def decode(data: bytes) -> str:
-    """Return the text of a file in UTF-8. Line breaks of Windows and of the old Macintosh become
-    line feeds, so that sentences are the same everywhere. Raises `ValueError` for other data."""
+    """Decode the bytes of a text file in UTF-8. Line breaks of Windows and of the old Macintosh
+    become line feeds. Raises a `ValueError` if the bytes are not UTF-8."""
     _check_encoding(data)
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
@@ -119,7 +119,7 @@ def decode(data: bytes) -> str:
 
 
 def _check_encoding(data: bytes) -> None:
-    """Raise a `ValueError` if data begin with the mark of UTF-16 or a letter with a zero byte."""
+    """Raise a `ValueError` if the first two bytes of a file look like UTF-16."""
     little, big = data[1:2] == b"\0", data[:1] == b"\0"
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or little != big:
         kind = "UTF-16" if not little != big else "UTF-16LE" if little else "UTF-16BE"
@@ -128,21 +128,20 @@ def _check_encoding(data: bytes) -> None:
 
 def read_json(file: Lines) -> Any:
     """Return the value of a JSON document. Raises a `ValueError` if it is invalid or too long."""
-    return _parsed_json(_whole(file, MAX_DOCUMENT))
+    return _parsed_json(_read_all(file, MAX_DOCUMENT))
 
 
 def table_rows(file: Lines) -> tuple[list[str], Iterator[tuple[int, Row]]]:
-    """Return the columns of a table (CSV), and an iterator over its rows, each with the number of
-    its last line. Pass each row to `check_cells`.
+    """Return the names of the columns of a table (CSV), and an iterator over its rows. Each row
+    comes after the number of its last line, and is not checked yet: pass it to `check_cells`.
 
-    Columns are separated by commas; by semicolons, tabs or `|` if the first line has no comma; or
-    by the mark that a first line `sep=` names. A row is read in the first of these forms that gives
-    one cell for each column: quoted cells in which quotation marks are doubled; quoted cells in
-    which quotation marks follow a backslash; an unquoted line, in which a cell may begin with a
-    quotation mark of its text. In a table of one column, any unquoted line is a cell.
+    Cells are separated by commas; if the first line has no comma, by the semicolon, tab or `|` in
+    it; or by the mark that a first line such as `sep=;` names. Quotation marks in a quoted cell are
+    doubled or follow a backslash, whichever gives one cell for each column. Any other line is
+    unquoted: its quotation marks are text. In a table of one column, it is one cell.
 
-    Raises, also while rows are read, a `ValueError` for a line that is too long or for UTF-16, and
-    a `csv.Error` for a cell that is too long.
+    Raises a `ValueError` for UTF-16 or a line that is too long, and a `csv.Error` for a cell that
+    is too long, also while rows are read.
     """
     # By default the library refuses a chapter of a book.
     csv.field_size_limit(MAX_LINE)
@@ -164,13 +163,13 @@ def table_rows(file: Lines) -> tuple[list[str], Iterator[tuple[int, Row]]]:
 def _rows_of(
     texts: Iterator[str], columns: list[str], mark: str, number: int
 ) -> Iterator[tuple[int, Row]]:
-    """Yield the rows in `texts`, the lines after the names of the columns, each with the number of
-    its last line. `mark` separates cells; `number` lines came before."""
+    """Yield the rows of a table, each after the number of its last line. `texts` has the lines
+    below the names of the columns, `mark` separates cells, and `number` counts the lines before."""
     waiting: deque[str] = deque()  # lines that were read to see whether a cell continues
 
     def quoted(line: str, **dialect: Any) -> tuple[list[str], int]:
-        """Return the cells of the row that begins with `line`, read in a dialect of CSV (no cells
-        if that fails), and how many further lines the row has. These lines stay in `waiting`."""
+        """Read the row that begins with `line`, with options of `csv.reader`. Return its cells
+        (none if it is invalid) and the number of lines after `line`, which go into `waiting`."""
         taken: list[str] = []
 
         def lines() -> Iterator[str]:
@@ -212,8 +211,8 @@ def _rows_of(
 
 
 def check_cells(row: Row) -> dict[str, Any]:
-    """Return a row of `table_rows`. Raises a `ValueError` if it is not UTF-8, or has more cells
-    than there are columns."""
+    """Return a row of `table_rows` unchanged. Raises a `ValueError` if a cell is not UTF-8, or if
+    the row has more cells than the table has columns."""
     cells = "".join(cell for cell in row.values() if isinstance(cell, str))
     problem = ""
     if byte := _ESCAPED.search(cells):
@@ -229,10 +228,13 @@ def check_cells(row: Row) -> dict[str, Any]:
 
 
 def story_in_column(row: Any, column: str | None) -> Any:
-    """Return the story in a column of a row, with the id of the row. If `column` is `""`, return
-    the row itself. If it is None, return the row itself if `Story.parse` accepts it, otherwise the
-    five sentences of ROCStories or the first of `TEXT_COLUMNS` that the row has. Raises a
-    `ValueError` if the row has no such column."""
+    """Return the story in a row, in a form for `Story.parse`. Raises a `ValueError` without one.
+
+    The story is in the column `column`, its id in the column `id`. If `column` is `""`, the row
+    itself is the story. If `column` is None, the row is the story if `Story.parse` accepts the row;
+    otherwise the story is in the five sentences of ROCStories, in the only column, or in the first
+    of `TEXT_COLUMNS` that the row has.
+    """
     if column == "" or (column is None and not isinstance(row, Mapping)):
         return row
     if column is None:
@@ -254,8 +256,8 @@ def story_in_column(row: Any, column: str | None) -> Any:
 
 
 def _roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of ROCStories as `id`, `title` and `sentences`, with normalized white space. A
-    missing id or title is None, a missing sentence empty."""
+    """Return the `id`, `title` and `sentences` in a row of ROCStories, without white space around
+    them. An empty id or title becomes None."""
     title, *sentences = (
         " ".join((row.get(name) or "").split()) for name in ("storytitle", *_ROC_SENTENCES)
     )
@@ -263,7 +265,7 @@ def _roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def document_of(name: str, read: Callable[..., Any], *args: Any) -> Document:
-    """Return a `Document` of `read(*args)`, or of its `ValueError`, which becomes the problem."""
+    """Return a `Document` with the content `read(*args)`, or with its `ValueError` as problem."""
     try:
         return Document(name, read(*args))
     except ValueError as error:
@@ -271,7 +273,8 @@ def document_of(name: str, read: Callable[..., Any], *args: Any) -> Document:
 
 
 def guess_format(lines: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
-    """Return `"jsonl"` or `"text"`, guessed from the first non-blank line, and all the lines."""
+    """Guess the format of a file from its first non-blank line. Return `"jsonl"` or `"text"`, and
+    an iterator over all lines of the file."""
     seen = []
     first = b""
     for line in lines:
@@ -284,7 +287,7 @@ def guess_format(lines: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
 
 
 def _table(name: str, file: Lines, column: str | None) -> Iterator[Document]:
-    """Yield the stories in a table (CSV), and the problem if it can't be read to its end."""
+    """Yield the stories in a table (CSV); last, a problem if the table can't be read to its end."""
     number = 0
     try:
         columns, rows = table_rows(file)
@@ -302,9 +305,9 @@ def _table(name: str, file: Lines, column: str | None) -> Iterator[Document]:
 
 
 def _story_column(columns: Sequence[str], asked: str | None, where: str = "") -> str:
-    """Return the column of the stories: `asked`, or by default the only one or the first of
-    `TEXT_COLUMNS`. Raises a `ValueError`, which begins with `where`, if there is no such column, or
-    by default if there is a column `sentence`, since each row is then only one sentence."""
+    """Return the name of the column that has the stories: `asked`, or if that is None the only
+    column, or the first of `TEXT_COLUMNS` in a table without a column `sentence`. Raises a
+    `ValueError` if there is no such column; its message begins with `where`."""
     if asked in columns or not columns:
         return asked or ""
     by_name = {column.strip().lower(): column for column in columns}
@@ -319,12 +322,12 @@ def _story_column(columns: Sequence[str], asked: str | None, where: str = "") ->
 
 
 def _story_in_cells(row: Row, column: str | None) -> Any:
-    """Check a row of a table, and return the story in it by `story_in_column`."""
+    """Check the row of a table by `check_cells`, and return its story by `story_in_column`."""
     return story_in_column(check_cells(row), column)
 
 
 def _story_in_json(line: bytes, column: str | None) -> Any:
-    """Return the story in a line of JSON Lines by `story_in_column`."""
+    """Parse a line of JSON Lines, and return its story by `story_in_column`."""
     return story_in_column(_json_line(line), column)
 
 
@@ -336,7 +339,7 @@ def _json_line(line: bytes) -> Any:
 
 
 def _parsed_json(data: bytes) -> Any:
-    """Return the value of JSON in UTF-8. Raises a `ValueError` if it is invalid."""
+    """Return the value of JSON in UTF-8. Raises a `ValueError` if the JSON is invalid."""
     text = decode(data)
     try:
         return json.loads(text)
@@ -347,7 +350,7 @@ def _parsed_json(data: bytes) -> Any:
         ) from None
 
 
-def _whole(file: Lines, limit: int) -> bytes:
+def _read_all(file: Lines, limit: int) -> bytes:
     """Return the content of a file. Raises a `ValueError` if it has more than `limit` bytes."""
     read = getattr(file, "read", None)
     data = bytearray()
@@ -366,5 +369,5 @@ def _checked_line(line: bytes) -> bytes:
 
 
 def _too_long(limit: int) -> str:
-    """Return the end of an error message about more than `limit` bytes."""
+    """Return the end of a message about a line or file that has more than `limit` bytes."""
     return f"of more than {limit:,} bytes, which is not read; divide it into stories or lines"

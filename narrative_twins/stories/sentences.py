@@ -44,23 +44,21 @@ _TOKENIZER = Tokenizer(replace_not_contraction=False)
 
 
 def split_sentences(text: str, language: str | None = None) -> list[str]:
-    """Split a text into sentences. This default splitter is `syntok` with rules for the direct
-    speech of stories. With the code of a `language`, such as `"de"`, `sentencex` takes the place of
-    syntok; a code that it does not know is split as English.
+    """Split a text into sentences by the library `syntok`, and by rules for the direct speech of
+    stories. With the code of a `language`, such as `"de"`, the library `sentencex` takes the place
+    of `syntok`; it splits a language that it does not know as English.
 
     - A sentence is never split after a semicolon, nor after a title, as in `Lt. Brook`.
-    - Speech and the clause that says who spoke are one sentence: `"Stop!" I cried.`, `"Who's
-      there?" Mr. Bennet asked.` A longer speech is split into sentences. See `is_tag`.
+    - Speech and the clause that says who spoke are one sentence: `"Stop!" I cried.`,
+      `"Who's there?" Mr. Bennet asked.` A longer speech is split into sentences. See `is_tag`.
     - Closing marks, emphasis (`*`, `_`, tags) and marks of notes (`[3]`) belong to the sentence
       before them, also after spaces as in tokenized text: `" Not me ! " said Otto .`
-    - Speech may be cut off by a dash, and an ellipsis may have spaces: `“But I—” He left.`
+    - A dash that cuts off speech ends a sentence, `“But I—” He left.` An ellipsis may have spaces.
     - The name of a character in a play, `RUNA.` or `MARTA (V.O.)`, is one sentence with what comes
       after it. See `is_cue` and `with_cues`.
     - `“...”`, `„...“`, `»...«`, `«...»` and `« ... »` are quotations.
     - A text without capital letters is split at its full stops.
     - Chinese and Japanese sentences end at 。！？ without a space.
-
-    It needs no model or network, and takes linear time. docs/scoring.md compares it with others.
     """
     marked = in_english_marks(text)
     edges = [0, *(edge for blank in _BLANK_LINES.finditer(text) for edge in blank.span())]
@@ -74,15 +72,15 @@ def split_sentences(text: str, language: str | None = None) -> list[str]:
     return [
         piece
         for start, end in with_cues(text, paragraphs)
-        for piece in _ideographic(text[start:end].strip())
+        for piece in _split_ideographic(text[start:end].strip())
         if piece
     ]
 
 
 def with_cues(text: str, paragraphs: Iterable[Sequence[Span]]) -> list[Span]:
-    """Return the spans of all sentences of a text. `paragraphs` has the spans of the sentences of
-    each paragraph; the name of a character that begins a paragraph is joined with the speech after
-    it, also if the speech is the next paragraph."""
+    """Return the spans of all sentences of a text as one list; `paragraphs` has these spans by
+    paragraph. A cue at the beginning of a paragraph, which is the name of who speaks, such as
+    `RUNA.`, is joined to the sentence after it, also to one in the next paragraph."""
     paragraphs = [sentences for sentences in paragraphs if sentences]
     firsts = [text[slice(*sentences[0])].strip() for sentences in paragraphs]
     cues = _cues(firsts, [len(sentences) == 1 for sentences in paragraphs])
@@ -98,10 +96,10 @@ def with_cues(text: str, paragraphs: Iterable[Sequence[Span]]) -> list[Span]:
 
 
 def _cues(firsts: Sequence[str], alone: Sequence[bool]) -> set[int]:
-    """Return the indices of the paragraphs whose first sentence is the name of a character: in
-    capitals if it recurs, such as `RUNA`, or has a direction, `OTTO (softly)`; in other letters,
-    `Witch.`, if it recurs and such names are near. `firsts` has the first sentence of each
-    paragraph, `alone` whether it is the only one."""
+    """Return the indices of the paragraphs that begin with a cue, the name of a character: in
+    capitals if the name recurs, `RUNA`, or has a direction, `OTTO (softly)`; in other letters,
+    `Witch.`, if such names are frequent nearby. For each paragraph, `firsts` has the first
+    sentence, and `alone` whether the paragraph has no other sentence."""
     matches = ((at, NAME.fullmatch(first[:MAX_CUE])) for at, first in enumerate(firsts))
     forms = {at: form for at, form in matches if form}
     # A name alone may be a sentence, or the end of a letter; a cast speaks again and again.
@@ -126,8 +124,8 @@ def _cues(firsts: Sequence[str], alone: Sequence[bool]) -> set[int]:
 
 
 def _starts(marked: str, paragraph: str, language: str | None) -> set[int]:
-    """Return the offsets in a paragraph at which sentences may start. `marked` is the paragraph
-    with the marks of `in_english_marks`, `language` as for `split_sentences`."""
+    """Return the offsets in a paragraph at which a sentence may start. `marked` is the paragraph
+    after `in_english_marks`, `language` a code for `sentencex` or None for `syntok`."""
     if language is None:
         starts = {tokens[0].offset for tokens in segment(_TOKENIZER.tokenize(marked)) if tokens}
         return starts | {end.end() for end in _SURE_END.finditer(marked)}
@@ -141,7 +139,8 @@ def _starts(marked: str, paragraph: str, language: str | None) -> set[int]:
 
 
 def _sentences(marked: str, paragraph: str, language: str | None) -> Iterator[Span]:
-    """Yield the spans of the sentences of a paragraph; `marked` is `in_english_marks` of it."""
+    """Yield the spans of the sentences of a paragraph. `marked` is the paragraph after
+    `in_english_marks`, `language` is as for `split_sentences`."""
     starts = _starts(marked, paragraph, language)
     begin = line = 0
     for start in (*sorted(starts)[1:], len(marked)):
@@ -160,8 +159,8 @@ def _sentences(marked: str, paragraph: str, language: str | None) -> Iterator[Sp
         begin = start
 
 
-def _ideographic(sentence: str) -> Iterator[str]:
-    """Yield the parts of a sentence of syntok, split after each Chinese or Japanese sentence."""
+def _split_ideographic(sentence: str) -> Iterator[str]:
+    """Yield the parts of a text that is split after each Chinese or Japanese sentence."""
     start = 0
     for end in _IDEOGRAPHIC_END.finditer(sentence):
         yield sentence[start : end.end()].strip()
@@ -174,14 +173,17 @@ REACH = 200
 
 
 def is_tag(speech: str, after: str, is_led: bool = False) -> bool:
-    """Return whether `after`, the text after a possible end of a sentence, says who spoke the words
-    in `speech`, and so belongs to the same sentence, as in `"Stop!"` + `I cried.`
+    """Return whether the text `after` begins with a tag: a clause that says who spoke the words
+    before it, as in `"Stop!"` + `I cried.` Both are then one sentence.
 
-    A clause with a small letter always belongs to the sentence. A clause with a capital letter does
-    if the speech ends in `!`, `?` or an ellipsis, with a quotation mark after it unless a dash
-    begins the line (`is_led`), and if the clause has a name or "I", a verb of speech, and nothing
-    after it that makes it a statement. With nothing after it, any verb counts that is not in
-    `_ACTIONS` of `speech.py`. So `"Stop!"` + `Tom called the dog.` are two sentences.
+    `speech` is the end of the text before. A clause that begins with a small letter is always a
+    tag. A clause that begins with a capital letter is one under three conditions:
+
+    - The speech ends in `!`, `?` or an ellipsis, and then a quotation mark. No quotation mark is
+      needed if a dash begins the line (`is_led`).
+    - The clause has a name or "I", and a verb of speech. At the end of the clause, any verb counts
+      that is not in `_ACTIONS` of `speech.py`.
+    - The clause is no statement by itself: `"Stop!"` + `Tom called the dog.` are two sentences.
     """
     # A small letter continues the sentence; in Russian, Spanish or Polish after a dash: `— Кто
     # там?` + `— спросил он.`
@@ -199,13 +201,13 @@ def is_tag(speech: str, after: str, is_led: bool = False) -> bool:
 
 
 def is_cue(sentence: str) -> bool:
-    """Return whether a sentence is only the name of a character in capitals, perhaps with a
-    direction such as (V.O.), which announces speech."""
+    """Return whether a sentence is only the name of a character in capitals, as before speech in a
+    play, perhaps with a direction: `RUNA.`, `MARTA (V.O.)`."""
     return len(sentence) <= MAX_CUE and CUE.fullmatch(sentence) is not None
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a text that are not blank, for verse and lists."""
+    """Return the lines of a text that are not blank."""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
@@ -223,8 +225,9 @@ SPLITTERS: dict[str, SplitFunction] = {
 
 
 def check_splitter(splitter: Any) -> SplitFunction:
-    """Return the function of a splitter; the default one for None. Raises a `ValueError` for an
-    unknown name, a `TypeError` for other values, and an `ImportError` if `sentencex` is missing."""
+    """Return the function that splits a text as `splitter` says; None is the default splitter.
+    Raises a `ValueError` for an unknown name, a `TypeError` for a value of another type, and an
+    `ImportError` if a language needs `sentencex`, which is not installed."""
     if callable(splitter):
         return splitter  # type: ignore[no-any-return]
     name = "sentences" if splitter is None else splitter
@@ -243,8 +246,8 @@ def check_splitter(splitter: Any) -> SplitFunction:
 
 
 def text_regions(text: str, splitter: Splitter | None) -> list[Span]:
-    """Return the spans of a text that are to be split into sentences: the text between headings, or
-    the complete text if the splitter is a function, or if the text has nothing but headings."""
+    """Return the spans of a text to split into sentences, which are the parts between headings. The
+    complete text is the only span if the splitter is a function, or if all text is in headings."""
     if callable(splitter):
         return [(0, len(text))]
     edges = [0, *(edge for heading in find_headings(text) for edge in heading), len(text)]
@@ -327,9 +330,9 @@ _SURE_END = re.compile(
 
 
 def in_english_marks(text: str) -> str:
-    """Return the text, of the same length, with marks that `syntok` splits correctly: quotation
-    marks of other languages become “ and ”, spaces and emphasis in the end of a sentence come after
-    it, ends other than a full stop become `?`, semicolons commas, and the point of a title `·`."""
+    """Return a text of the same length whose marks `syntok` splits correctly. Quotation marks of
+    other languages become “ and ”. Spaces and emphasis inside the end of a sentence move behind it.
+    `!` and `…` become `?` there. Everywhere, `;` becomes `,` and `Mr.` becomes `Mr·`."""
     chars, closing, is_open = list(text), "", {'"': False, "'": False}
     for match in _MARKS.finditer(text):
         mark, at = match.group(), match.start()
@@ -363,7 +366,8 @@ def in_english_marks(text: str) -> str:
 
 
 def _plain_end(match: re.Match[str]) -> str:
-    """Return the replacement of a match of `_END` in `in_english_marks`, of the same length."""
+    """Return a match of `_END`, the end of a sentence, in its simplest form: `.` or `?`, a
+    quotation mark if the match has one, and spaces up to the same length."""
     mark = "".join(match["mark"].split())
     quote = re.search("[\"'”’]", match["closing"])
     return ((mark if mark == "." else "?") + (quote[0] if quote else "")).ljust(len(match[0]))
@@ -437,8 +441,8 @@ _CLOSED_LINE = re.compile(r"[.!?…:;—–\"'’”»“«)\]*_=~-]\s*$")
 
 
 class _Line(NamedTuple):
-    """A line without the white space around it, its offset (`start`), and whether the line before
-    it (`opens`) and the line after it (`closes`) are blank."""
+    """A line of a text: its `text` without white space around it, its offset (`start`), whether the
+    line before is blank (`opens`), and whether the line after is blank (`closes`)."""
 
     text: str
     start: int
@@ -450,11 +454,10 @@ def find_headings(text: str) -> list[Span]:
     """Return the character spans of the headings in a text, in order.
 
     - `Chapter 1`, `CHAPTER IV. The Storm`, `Part Two: Home`, `Act I`, and the same in some other
-      languages; `Prologue`, `Epilogue` and the like. The line before must be blank or end a
-      sentence, and the next line must not continue this one. A title after the number has no full
-      stop. If a number has no title, the next paragraph is its title, and a heading too, if all
-      main words have capitals, or most numbers have such a title. It may end in a full stop if the
-      number does: `CHAPTER I.`, `The Old Mint.`
+      languages; `Prologue`, `Epilogue` and the like. The line before is blank or ends a sentence,
+      and the next line does not continue this one. A title on the same line has no full stop.
+    - The paragraph after a number without a title, if all its main words have capitals, or if most
+      numbers have such a title. Both may end in a full stop: `CHAPTER I.`, `The Old Mint.`
     - `INT. HOUSE - DAY`, the slug lines of screenplays, in capital letters.
     - `THE BARN`, paragraphs of one line in capitals, if several have prose after them.
     - `# Title` of Markdown.
@@ -472,8 +475,9 @@ def find_headings(text: str) -> list[Span]:
 def _headings(
     lines: Sequence[_Line], certain: Sequence[_Line], are_titled: bool = False
 ) -> list[_Line]:
-    """Return the headings among the lines of a text: the `certain` ones, and others by their form.
-    If `are_titled`, every number has a title; a second reading sets this if most have one."""
+    """Return the headings among the lines of a text: the `certain` ones, lines in the form of a
+    heading, and titles in the paragraph after a number. If `are_titled`, any paragraph after a
+    number is a title; the function calls itself in this way if most numbers have titles."""
     starts = {line.start for line in certain}
     headings: list[_Line] = []
     numbers = titles = 0
@@ -499,8 +503,8 @@ def _headings(
 
 
 def heading_level(heading: str) -> int:
-    """Return how deep a heading of `find_headings` is: 1 for a part or an act, 2 for a chapter or a
-    scene, 3 for a title in the line after such a number. In Markdown it is the number of `#`."""
+    """Return the depth of a heading of `find_headings`: 1 for a part or an act, 2 for a chapter or
+    a scene, `UNKNOWN` for any other line, such as a title. In Markdown it is the number of `#`."""
     if heading.startswith("#"):
         return len(heading) - len(heading.lstrip("#"))
     if not _is_heading(heading) and not _COUNTED.fullmatch(heading):
@@ -547,13 +551,13 @@ def _is_heading(line: str) -> bool:
 
 
 def _lacks_title(line: str) -> bool:
-    """Return whether a heading is only a number, so that its title may be in the next line."""
+    """Return whether a heading is a number without a title, such as `Chapter 1` or `IV`."""
     form = _NUMBERED.fullmatch(_plain(line)) or _COUNTED.fullmatch(line)
     return form is not None and form["title"] is None
 
 
 def _is_title(line: str) -> bool:
-    """Return whether a line is a title: few words, main words with capitals, no mark at the end."""
+    """Return whether a line looks like a title: few words, capitals, and no mark at the end."""
     words = line.strip("*_ ").split()
     main = [*words[:1], *([word for word in words if len(word) > 3] or words)]
     starts = [word.lstrip("\"'“‘«([")[:1] for word in main]
@@ -565,8 +569,8 @@ def _is_title(line: str) -> bool:
 
 
 def _in_capitals(lines: Sequence[_Line]) -> list[_Line]:
-    """Return the paragraphs of one line in capitals if they are headings: several of them have
-    prose after them, and none recurs, as the names in a play do. Otherwise return none."""
+    """Return the lines in capitals that are paragraphs of their own, if these are headings: several
+    of them have prose after them, and none recurs as names in a play do. Otherwise return none."""
     counts = Counter(line.text for line in lines if line.text.isupper())
     places: list[list[_Line]] = []
     run, prose = list[_Line](), 0  # lines in capitals, and characters after them
@@ -584,14 +588,14 @@ def _in_capitals(lines: Sequence[_Line]) -> list[_Line]:
 
 
 def _counted(lines: Sequence[_Line]) -> list[_Line]:
-    """Return the paragraphs that are headings with numbers: numbers alone that count from 1, and
-    numbers with titles that count from any number (one is enough if it begins the text). Numbers in
-    paragraphs next to each other are a list, and not headings."""
+    """Return the lines that are numbered headings, each a paragraph of its own. Numbers alone, `I`,
+    `II`, count from 1. Numbers with titles, `4. The Gull`, count from any number; a single one must
+    begin the text. Numbers in adjacent paragraphs are a list, and not headings."""
     runs: dict[tuple[bool, bool], list[tuple[int, int]]] = {}
     headings: list[_Line] = []
 
     def end(key: tuple[bool, bool]) -> None:
-        """End the run of one kind of numbers; add its lines to the headings unless it is a list."""
+        """End the run of numbers of one kind; add its lines to `headings` unless it is a list."""
         run = runs.pop(key, [])
         is_list = len(run) > 1 and run[-1][0] - run[0][0] == len(run) - 1
         if not is_list and (len(run) > 1 or (key[1] and run and run[0][0] == 0)):

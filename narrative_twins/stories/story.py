@@ -1,6 +1,4 @@
-"""Stories: the sentences of a text in order, their character spans, and the windows they are scored
-in. How much of a long story is read with a window is decided in `narrative_twins.salience.plans`.
-"""
+"""Stories: the sentences of a text in order, their character spans, and their windows."""
 
 from __future__ import annotations
 
@@ -49,8 +47,7 @@ _REPR.maxlevel = 3
 
 class StoryError(ValueError):
     """A story that can't be read or scored. `problem` says what is wrong, where in the story, and
-    how to fix it. `index` is the index of the story in the input, counted from 0, None if it is
-    unknown; the message counts from 1."""
+    how to fix it. `index` is the story's index in the input, or None; the message counts from 1."""
 
     def __init__(self, problem: str, index: int | None = None) -> None:
         super().__init__(problem, index)
@@ -89,21 +86,21 @@ class Story:
         """Make a story from any supported form.
 
         Args:
-            source: raw text; a list of sentences; a list of lists of sentences (windows); a mapping
-                with `"text"`, `"sentences"` (or `"story"`, as in the package's data sets) or both
-                (the sentences are then located in the text) and optionally `"windows"`, `"id"`; or
-                a `Story`, returned unchanged. A `StoryError` in place of a story is raised. A
-                `Book`, or another object with `text` and `paragraphs` (spans), is a text whose
-                sentences end where its paragraphs do; it has no sentences between these.
-            windows: for a source without its own windows: `"auto"` (one window for up to ten
-                sentences, otherwise windows of about seven), a number of even windows, the sizes of
-                the windows, or half-open `[lo, hi]` pairs of sentence indices.
+            source: raw text; a list of sentences; a list of windows, each a list of sentences; a
+                mapping with `"text"`, `"sentences"` (or `"story"`, as in the package's data sets)
+                or both (the sentences are then located in the text) and optionally `"windows"`,
+                `"id"`; a `Story`, returned unchanged; or a `StoryError`, which is raised. A `Book`,
+                or another object with `text` and `paragraphs` (spans), is a text; each of its
+                sentences lies in one paragraph.
+            windows: for a source without windows: `"auto"` (one window for up to ten sentences,
+                otherwise windows of about seven), the number of windows, which are of even size,
+                the sizes of the windows, or half-open `[lo, hi]` pairs of sentence indices.
             splitter: how raw text is split: `"sentences"` (default), `"lines"`, `"paragraphs"` or
                 the code of a language, all without headings, or a function from text to sentences.
 
         Raises:
             StoryError: the source is not a story, has an empty sentence or is a text of more than
-                `MAX_STORY` characters, or the windows do not partition it.
+                `MAX_STORY` characters, or the windows do not partition the sentences.
 
         Example:
             ```python
@@ -145,8 +142,8 @@ class Story:
 
 
 def plain_row(source: Any) -> Any:
-    """Return a row of a table as a mapping if it is a named tuple, or a row of pandas or a database
-    with a column of stories; a cell of pyarrow as its value; anything else unchanged."""
+    """Convert a row of a table to a mapping: a named tuple, or a row of pandas or a database that
+    has a column of stories. Return the value of a cell of pyarrow, and anything else unchanged."""
     if hasattr(source, "as_py"):
         return source.as_py()
     if hasattr(source, "_asdict"):
@@ -185,9 +182,9 @@ def check_length(characters: int) -> None:
 
 
 def partition(count: int, windows: Windows) -> tuple[Span, ...]:
-    """Return the windows of `count` sentences as half-open ranges, from any form of windows that
-    `Story.parse` accepts. Raises a `StoryError` if they have another form, or do not cover every
-    sentence exactly once and in order."""
+    """Return the windows of `count` sentences as half-open ranges. `windows` is in any form that
+    `Story.parse` accepts. Raises a `StoryError` for any other form, and for windows that do not
+    cover every sentence exactly once and in order."""
     if isinstance(windows, str) and windows == "auto":
         return even_windows(count, 1 if count <= AUTO_SINGLE else round(count / AUTO_WINDOW))
     number = _as_int(windows)
@@ -210,13 +207,12 @@ def partition(count: int, windows: Windows) -> tuple[Span, ...]:
 
 
 def even_windows(sentences: int, count: int) -> tuple[Span, ...]:
-    """Return half-open ranges that divide `sentences` sentences into `count` even windows."""
+    """Return half-open ranges that divide sentences evenly: 5 into 2 are `((0, 2), (2, 5))`."""
     return tuple(pairwise(w * sentences // count for w in range(count + 1)))
 
 
 def parse_windows(text: str) -> Windows:
-    """Parse windows typed by a user: `auto`, a count, or sizes such as `7,7,6`. Raises a
-    `ValueError` for other text."""
+    """Parse windows, `auto`, a count or sizes, `7,7,6`. Raises a `ValueError` for other texts."""
     if text == "auto":
         return "auto"
     try:
@@ -231,8 +227,8 @@ def parse_windows(text: str) -> Windows:
 def sentence_spans(
     text: str, splitter: Splitter | None, regions: Sequence[Span] | None = None
 ) -> list[Span]:
-    """Return the spans of the sentences of a text, each within one of the `regions`, by default the
-    `text_regions`. Raises a `StoryError` if there is no sentence, or if the splitter loses text."""
+    """Return the spans of the sentences of a text, each within one of the `regions` (spans; default
+    `text_regions`). Raises a `StoryError` without a sentence, or if the splitter loses text."""
     check_unicode(text, "the text")
     split = check_splitter(splitter)
     regions = text_regions(text, splitter) if regions is None else regions
@@ -253,7 +249,7 @@ def shown_value(value: Any) -> str:
 
 
 def check_unicode(text: str, where: str) -> None:
-    """Raise a `StoryError`, which calls the text `where`, if it has a lone surrogate."""
+    """Raise a `StoryError` if a text has a lone surrogate; `where` names the text."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -265,7 +261,8 @@ def check_unicode(text: str, where: str) -> None:
 
 
 def _content(row: Mapping[str, Any]) -> Any:
-    """Return the sentences of a mapping, or else its text. Raises a `StoryError` without either."""
+    """Return the sentences in a mapping, or its text if it has no sentences. Raises a `StoryError`
+    if it has neither, or has windows twice."""
     text = row.get("text")
     # Rows of `datasets` in a batch would be mistaken for windows.
     if type(row).__name__ == "LazyBatch" or not (text is None or _is_text(text)):
@@ -286,7 +283,7 @@ def _content(row: Mapping[str, Any]) -> Any:
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether a value is a text, or has a text with paragraphs, as a `Book` does."""
+    """Return whether a value is a text, or has `text` and `paragraphs` as a `Book` has."""
     return isinstance(value, str) or (hasattr(value, "paragraphs") and hasattr(value, "text"))
 
 
@@ -298,7 +295,8 @@ def whole_number(value: Any) -> Any:
 
 
 def _check_id(value: Any) -> str | int | None:
-    """Return an id as a text or a whole number, None for no id; otherwise raise a `StoryError`."""
+    """Return the id of a story, a text or a whole number; None and NaN become None. Raises a
+    `StoryError` for a value of another type."""
     if isinstance(value, str):
         check_unicode(value, "the id")
         return value
@@ -312,8 +310,8 @@ def _check_id(value: Any) -> str | int | None:
 
 
 def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
-    """Return the sentences of a list, and the sizes of its windows (None if it is no list of
-    lists). Raises a `StoryError` if it is no list, or if a sentence is empty or not text."""
+    """Return the sentences in a list of sentences or of windows (lists of sentences), and the sizes
+    of the windows, or None. Raises a `StoryError` for other values, and for empty sentences."""
     if not _is_list(source):
         hint = f"; {_DECODE}" if isinstance(source, bytes) else ""
         kind = type(source).__name__
@@ -335,7 +333,7 @@ def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
 
 
 def _split_region(text: str, span: Span, split: SplitFunction) -> list[Span]:
-    """Split the region `span` of a text; return the spans of its sentences in the text."""
+    """Split the part `span` of a text; return the spans of the sentences in the text."""
     start, region = span[0], text[slice(*span)]
     # Pieces of only white space and control characters are not sentences and are in no span.
     pieces = (str(piece).strip() for piece in split(region))
@@ -350,8 +348,8 @@ def _split_region(text: str, span: Span, split: SplitFunction) -> list[Span]:
 
 
 def _locate(sentences: Sequence[str], text: str) -> list[Span]:
-    """Return the character span of each sentence in the text, searched for after the end of the
-    previous one. Raises a `StoryError` if a sentence is not there."""
+    """Return the character span of each sentence in the text. The search for a sentence begins at
+    the end of the sentence before. Raises a `StoryError` if a sentence is not there."""
     spans: list[Span] = []
     end = 0
     for i, sentence in enumerate(sentences):
@@ -389,6 +387,6 @@ def _as_int(value: Any) -> int | None:
 
 
 def _as_ints(values: Any) -> tuple[int, ...]:
-    """Return the integers of a list, with -1 for any other item; empty if it is no list."""
+    """Return the items of a list as int, -1 for an item that is no integer; `()` for no list."""
     numbers = map(_as_int, values) if _is_list(values) else ()
     return tuple(-1 if number is None else number for number in numbers)
