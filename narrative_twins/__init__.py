@@ -27,12 +27,12 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 @when_imported("transformers.pipelines")
 def _import_pipeline(module: ModuleType) -> None:
-    """Import `narrative_twins.pipeline`, which registers the task, once somebody has imported
-    `transformers.pipelines`. This package does not do so by itself, since that takes seconds."""
+    """Import `narrative_twins.pipeline` once the user has imported `transformers.pipelines`. An
+    import of both together with this package would take seconds."""
     import_module("narrative_twins.pipeline")
 
 
 @when_imported("narrative_twins.pipeline")
 def _register_pipeline(module: ModuleType) -> None:
-    """Register the task once `narrative_twins.pipeline` is imported."""
+    """Register the task `narrative-salience` once `narrative_twins.pipeline` is imported."""
     module.register_pipeline()

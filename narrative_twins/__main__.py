@@ -8,8 +8,8 @@ import sys
 
 
 def start() -> int:
-    """Run `main`, the command line, and return the exit status of the process. Ctrl-C ends it
-    without a traceback, also while `main` is being imported."""
+    """Run the command line, and return the exit status of the process. Ctrl-C ends the process
+    without a traceback, also while the command line is being imported."""
     if hasattr(signal, "SIGBREAK"):  # Ctrl-Break on Windows ends a command as Ctrl-C does
         signal.signal(signal.SIGBREAK, signal.default_int_handler)
     try:

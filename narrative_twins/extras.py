@@ -13,8 +13,8 @@ from packaging.requirements import Requirement
 
 
 def check_extra(extra: str) -> None:
-    """Raise an `ImportError` with the `pip install` command if a library of an extra of this
-    package, such as `"plot"`, is missing or older than required."""
+    """Raise an `ImportError` if a library that `extra`, an extra of this package such as `"plot"`,
+    requires is missing or too old. The error has the `pip install` command."""
     missing, old = [], []
     for requirement in map(Requirement, requires("narrative_twins") or ()):
         marker = requirement.marker
@@ -39,12 +39,9 @@ def check_extra(extra: str) -> None:
 
 
 def user_module(name: str) -> Any:
-    """Import and return a user's module, by its module name (also from the working folder) or its
-    `.py` file. Its folder is appended to `sys.path`, so that new processes find it.
-
-    Raises:
-        ImportError: the module can't be imported.
-    """
+    """Import and return a module of the user, or raise an `ImportError`. `name` is the name of a
+    module, also of one in the working folder, or the path of a `.py` file. The folder of the module
+    is appended to `sys.path`, so that new processes find the module."""
     file = Path(name).resolve() if name.endswith(".py") else None
     if (folder := str(file.parent if file else Path.cwd())) not in sys.path:
         sys.path.append(folder)

@@ -43,9 +43,9 @@ _INSTEAD = {
 
 
 class CountedResults(Iterator[Result]):
-    """Iterator over the results of an input of known length, such as a data set: `len()` returns
-    `count`. Each `for` loop calls `start` for a new iterator over the results, and so begins at the
-    first story, as in other pipelines."""
+    """Iterator over the results of an input of known length, such as a data set. `len()` returns
+    `count`, the length of the input. Each `for` loop begins again at the first story, with a new
+    iterator that `start` returns."""
 
     def __init__(self, start: Callable[[], Iterator[Result]], count: int) -> None:
         self._start, self._count, self._results = start, count, start()
@@ -68,13 +68,13 @@ class SaliencePipeline(Pipeline):
     addition to the options of all pipelines (`model`, `device`, `dtype`, `revision`, `token`,
     `local_files_only`, `model_kwargs` for `from_pretrained`, ...) it takes:
 
-    - options of scoring, such as `operations`, here or in a call: see `ScoringOptions`;
+    - options of scoring, such as `operations`, also in a call: see `ScoringOptions`;
     - `pooling`, `context_tokens`, `batch_tokens`, `attention` (not in a call): see `StoryEncoder`.
 
     The result of one story (text, a mapping with `"sentences"` or `"text"`, a `Story`) is a
     `StorySalience`: a mapping with methods that show it. A list of stories gives a list of results.
     Any other iterable (generator, dataset, column) gives an iterator that reads at most a batch
-    ahead, with a length if the iterable has one. With `on_error="skip"` a bad story gives None.
+    ahead, with a length if the iterable has one. With `on_error="skip"` a skipped story gives None.
 
     Example:
         ```python
@@ -106,8 +106,8 @@ class SaliencePipeline(Pipeline):
 
     @property
     def encoder(self) -> StoryEncoder:
-        """The story encoder made of `model` and `tokenizer`. After either has been assigned, a new
-        one is made, which may raise the errors of `StoryEncoder`."""
+        """The story encoder made of `model` and `tokenizer`. If another model or tokenizer has been
+        assigned, a new encoder is made, which may raise the errors of `StoryEncoder`."""
         if not hasattr(self.model, "config"):  # torch.nn.DataParallel of the model
             self.model = getattr(self.model, "module", self.model)
         made = self._encoder
@@ -117,8 +117,8 @@ class SaliencePipeline(Pipeline):
         return self._encoder
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
-        """Score one story, a list of stories or another iterable of stories; the class describes
-        the results. `options` are fields of `ScoringOptions`."""
+        """Score `inputs`: a story, a list of stories or another iterable of stories. The docstring
+        of the class says what is returned. `options` are fields of `ScoringOptions`."""
         _ = self.encoder  # the base class reads the model, which may have been assigned
         if not isinstance(inputs, (str, Mapping, Story)):
             inputs = plain_row(inputs)
@@ -155,22 +155,22 @@ class SaliencePipeline(Pipeline):
         return {**self.__dict__, "call_count": 0}
 
     def save_pretrained(self, save_directory: str, **kwargs: Any) -> None:
-        """Save the encoder by `StoryEncoder.save_pretrained`, which gets `kwargs` as options."""
+        """Save the encoder to a folder. `kwargs` are options of `StoryEncoder.save_pretrained`."""
         self.encoder.save_pretrained(save_directory, **kwargs)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Push the encoder and its card in the plain layout of sentence-transformers, and return
-        the URL of the repository. `options` are passed on to `push_encoder`."""
+        """Push the encoder and its card to the Hub, and return the URL of the repository. `options`
+        are further arguments of `push_encoder`."""
         from narrative_twins.hub.push import push_encoder
 
         return push_encoder(self.encoder, repo_id, **options)
 
     def _stream(self, stories: Iterable[Any], options: dict[str, Any]) -> Iterator[Result]:
-        """Yield one result per story, in order; None for a story that is skipped."""
+        """Yield the result of each story, in order; None for a story that is skipped."""
         on_error, skipped = options.get("on_error", "raise"), list[StoryError]()
 
         def record(error: StoryError) -> None:
-            """Add a skipped story to `skipped`, and report its error."""
+            """Add the error of a skipped story to `skipped`, and report the error."""
             skipped.append(error)
             if callable(on_error):
                 on_error(error)
@@ -189,8 +189,8 @@ class SaliencePipeline(Pipeline):
     def _sanitize_parameters(
         self, **options: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Check the options of a call. Return the parameters of `preprocess`, `_forward` (all
-        options) and `postprocess`. Raises a `TypeError` for an unknown option."""
+        """Check the options of a call. Return the options of `preprocess` (none), `_forward` (all)
+        and `postprocess` (none). Raises a `TypeError` for an unknown option."""
         options.pop("num_workers", None)
         for name in options:
             if name not in SCORING_OPTIONS:
@@ -206,11 +206,11 @@ class SaliencePipeline(Pipeline):
         return {}, options, {}
 
     def preprocess(self, inputs: Any) -> dict[str, Any]:
-        """Return `{"story": inputs}`, the unchanged story: the engine parses it."""
+        """Return `{"story": inputs}`. The story is unchanged: the engine parses it."""
         return {"story": inputs}
 
     def _forward(self, model_inputs: dict[str, Any], **options: Any) -> dict[str, Any]:
-        """Return `{"salience": result}` for one story; the result is None if it was skipped."""
+        """Score one story, and return `{"salience": result}`, where a skipped story has None."""
         encoder = self.encoder
         results = score_stories([model_inputs["story"]], encoder, ScoringOptions(**options))
         return {"salience": next(results, None)}
@@ -219,7 +219,7 @@ class SaliencePipeline(Pipeline):
 
 
 def register_pipeline() -> None:
-    """Register the task with `transformers`, unless it is registered already."""
+    """Register the task `narrative-salience` with `transformers`, if it is not registered yet."""
     if TASK not in PIPELINE_REGISTRY.supported_tasks:
         PIPELINE_REGISTRY.register_pipeline(
             TASK,

@@ -29,17 +29,17 @@ _LONGEST_NAME = 50
 
 
 def for_terminal(text: object) -> str:
-    """Return text from outside, such as a story or a name, in a form that is safe to print: U+FFFD
-    replaces control characters, characters that change the direction of text, and lone surrogates,
-    which can't be encoded. Tabs and line feeds stay."""
+    """Return text from outside, such as a story or a name, in a form that is safe to print. U+FFFD
+    replaces lone surrogates, characters that change the direction of text, and control characters
+    except tab and line feed."""
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", str(text))
 
 
 def file_name(text: str) -> str:
-    """Return a name for a file or folder, legal on Linux, Windows and macOS, made from any text,
-    such as an id. Different texts get different names, also where the file system ignores case or
-    the composition of letters: unless the text is itself a legal name in lower case, `~` and a
-    digest of the text are appended.
+    """Return a name for a file or folder that is made from any text, such as an id, and is legal on
+    Linux, Windows and macOS. A legal name in lower case is returned unchanged. Other names end in
+    `~` and a digest of the text, so that different texts have different names, even where the file
+    system ignores case.
 
     Example:
         ```python
@@ -56,14 +56,14 @@ def file_name(text: str) -> str:
 
 
 class Output:
-    """A destination, yielded by `atomic_write`: a binary file, or standard output if `file` is
-    None. `path` is its name in errors."""
+    """What `atomic_write` yields: a binary file, or standard output if `file` is None. `path` is
+    the name of the file in errors."""
 
     def __init__(self, file: BinaryIO | None, path: str) -> None:
         self._file, self._name = file, "standard output" if file is None else path
 
     def write(self, piece: str | bytes) -> None:
-        """Append bytes, or text in UTF-8 (on standard output in its encoding). Raises `OSError`."""
+        """Append bytes, or text in UTF-8 (on standard output in the terminal's encoding)."""
         try:
             if self._file is not None:
                 append(self._file, piece.encode() if isinstance(piece, str) else piece)
@@ -82,15 +82,14 @@ class Output:
 
 
 def append(file: BinaryIO, data: bytes) -> None:
-    """Write all bytes to a file that is open without a buffer; tests replace this function."""
+    """Write all of `data` to a file that is open without a buffer. Tests replace this function."""
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise an `OSError` if `atomic_write` could not write the file `path`. Called before the work
-    whose result will be written there."""
+    """Raise an `OSError` if the file `path` can't be written; a check to make before long work."""
     if path == STDIN:
         return
     if os.path.isdir(path):
@@ -104,8 +103,8 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Output]:
-    """Write a file that appears only when it is complete: the block writes a temporary file, which
-    is renamed to `path` at the end. After an error, an earlier file at `path` is unchanged.
+    """Write a file that appears only when it is complete. The `with` block writes a temporary file,
+    which is renamed to `path` at the end of the block. After an error, `path` is unchanged.
 
     Args:
         path: the file; `-` for standard output. Standard output and devices are written directly.
@@ -143,21 +142,21 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Output]:
 
 
 class ResumeError(ValueError):
-    """Raised if a run can't be resumed, since its log does not fit the options or the input."""
+    """Raised if a run can't be resumed because its log does not fit the options or the input."""
 
 
 class JsonlLog:
-    """A log of rows as JSON Lines, by which an interrupted run is resumed. If the log has settings,
-    its first line is `{"settings": {...}}`.
+    """A log of rows in JSON Lines, with which an interrupted run is resumed. If there are settings,
+    the first line of the log is `{"settings": {...}}`.
 
-    As a context manager it locks the log (by the file `NAME.lock`), so that two runs can't write
-    it, and opens it for appending; a last line that is incomplete is removed.
+    The `with` block opens the log for appending, removes an incomplete last line, and locks the log
+    by the file `PATH.lock`, so that no second run writes to the log.
 
     Args:
         path: the file of the log.
-        settings: everything that the rows depend on, as JSON data by name; the version of the
-            package is added. None if the rows depend only on their content.
-        resume: whether to continue a log that exists; if False, such a log is an error.
+        settings: everything that the rows depend on, as JSON data by name. The version of the
+            package is added. None if the rows depend on no settings.
+        resume: whether to continue an existing log; if False, an existing log is an error.
 
     Attributes:
         rows: the rows of the earlier run; empty if there is none.
@@ -231,7 +230,7 @@ class JsonlLog:
         self._lock.release()
 
     def complete(self, path: str | os.PathLike[str]) -> None:
-        """After the `with` block: copy the rows, without settings, to `path`; delete the log."""
+        """Copy the rows to `path`, and delete the log. To be called after the `with` block."""
         with atomic_write(path) as file, open(self.path, "rb") as log:
             if self.settings is not None:
                 log.readline()
@@ -240,12 +239,12 @@ class JsonlLog:
         os.unlink(self.path)
 
     def error(self, row: int, problem: str) -> ResumeError:
-        """Return the error to raise if the row with this index, from 0, has this problem."""
+        """Return a `ResumeError` that names the line of `rows[row]` and its `problem`."""
         line = row + 1 + (self.settings is not None)
         return ResumeError(f"can't resume {self.path}: line {line} {problem}")
 
     def _row(self, number: int, line: str) -> dict[str, Any]:
-        """Return the row in a line of JSON; `number` is the number of the line in errors."""
+        """Parse a line of JSON into a row. `number`, counted from 1, names the line in errors."""
         try:
             return dict(json.loads(line))
         except (TypeError, ValueError, RecursionError):
@@ -254,7 +253,7 @@ class JsonlLog:
             ) from None
 
     def _check_settings(self, first: Mapping[str, Any]) -> None:
-        """Raise a `ResumeError` unless `first`, the first line, has the present settings."""
+        """Raise a `ResumeError` if the settings in the first row are not `self.settings`."""
         earlier = first.get("settings")
         if not isinstance(earlier, dict):
             raise ResumeError(f"can't resume {self.path}: it does not begin with the settings")
@@ -266,8 +265,7 @@ class JsonlLog:
 
 
 def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return the settings whose value `now` differs from the `earlier` one, as text with both
-    values; an empty text if none differs."""
+    """Return the changes of settings as text, such as `seed 1 (now 2)`; empty if there are none."""
     changed = (name for name in {**earlier, **now} if earlier.get(name) != now.get(name))
     return ", ".join(
         f"{name} {json.dumps(earlier.get(name))} (now {json.dumps(now.get(name))})"
@@ -276,7 +274,7 @@ def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def _complete_lines(path: str) -> list[str]:
-    """Return the lines of a file, but not an incomplete last one; none if there is no file."""
+    """Return the lines of a file without an incomplete last line; empty if there is no file."""
     if not os.path.exists(path):
         return []
     data = Path(path).read_bytes()
@@ -289,13 +287,13 @@ def _complete_lines(path: str) -> list[str]:
 
 
 def digest(content: Any) -> str:
-    """Return a hash of JSON data, 32 hex digits, which does not depend on the order of keys."""
+    """Return a hash of JSON data as 32 hex digits. The order of keys does not change the hash."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def digest_of_files(path: str | Path, suffixes: Collection[str] = ()) -> str:
-    """Return a hash, 12 hex digits, of the content of a file, or of all files in a folder and their
-    names. With `suffixes` only files that have one of them count."""
+    """Return a hash, as 12 hex digits, of a file's content, or of the names and contents of all
+    files in a folder. If there are `suffixes`, such as `.csv`, other files do not count."""
     total, root = hashlib.sha256(), Path(path)
     files = [root] if root.is_file() else sorted(file for file in root.rglob("*") if file.is_file())
     for file in files:

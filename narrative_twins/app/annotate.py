@@ -31,12 +31,12 @@ class Answers:
 
     Args:
         stories: the stories; a story without an id gets its number as id.
-        log: the log, which has the earlier answers, and is open while answers are added.
+        log: the log. It has the earlier answers, and must be open when an answer is added.
         report: called with a line after each answer.
 
     Raises:
-        ValueError: there are no stories, or two with the same id; `ResumeError` if the log has a
-            row that is not an answer to one of them.
+        ValueError: there are no stories, or two stories have the same id.
+        ResumeError: a row of the log is not an answer to one of the stories.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class Answers:
             self.done.add((row["annotator"], row["id"]))
 
     def next_story(self, annotator: str) -> str | None:
-        """Return the id of the first story that an annotator has not answered, or None."""
+        """Return the id of the first story without an answer by the annotator, or None."""
         return next((id_ for id_ in self.stories if (annotator, id_) not in self.done), None)
 
     def add(self, annotator: str, id_: str, choice: int | None, summary: str) -> None:
-        """Add an answer for the story `id_`; ignore it if the annotator has answered the story
-        before. Raises a `ValueError` with a sentence on what is wrong."""
+        """Add an answer for the story `id_`. A second answer by an annotator is ignored. Raises a
+        `ValueError` with a sentence for the annotator if the choice or the summary is invalid."""
         words, story = for_terminal(summary).split(), self.stories[id_]
         if not 0 < len(words) <= MAX_WORDS:
             raise ValueError(f"Please sum up the story in at most {MAX_WORDS} words.")
@@ -75,8 +75,8 @@ class Answers:
 
 
 class AnnotationPage:
-    """The page as gradio blocks (`blocks`). An annotator goes from step to step: the indices of
-    `PRACTICE`, then the ids of the stories, and None at the end."""
+    """The page for annotators, as gradio blocks (`blocks`). The steps of an annotator are the
+    indices of the stories in `PRACTICE`, then the ids of the stories, and None at the end."""
 
     def __init__(self, answers: Answers) -> None:
         self.answers, self.routes = answers, dict[str, Any]()
@@ -107,8 +107,8 @@ class AnnotationPage:
         self.blocks.queue()
 
     def begin(self, name: str) -> dict[Any, Any]:
-        """Return gradio's updates, by component, that show the first step to an annotator with this
-        name; if there are answers by this name, they show the first story without an answer."""
+        """Return gradio's updates, by component, that show the first step to the annotator `name`;
+        if `name` has answered stories before, the first story without an answer."""
         name = " ".join(for_terminal(name).split())
         if not 0 < len(name) <= MAX_NAME:
             words = f"Please give a name or code of at most {MAX_NAME} characters."
@@ -122,8 +122,8 @@ class AnnotationPage:
     def answer(
         self, annotator: str, step: int | str | None, summary: str, choice: int | None
     ) -> dict[Any, Any]:
-        """Save an answer to a step, the id of a story or the index of a practice story. Return
-        gradio's updates, by component, that show the next step, or the error in the answer."""
+        """Check the answer to a step, and save it if the step is the id of a story. Return gradio's
+        updates, by component, that show the next step or the error in the answer."""
         following: int | str | None = None
         try:
             if step is None:
@@ -143,7 +143,7 @@ class AnnotationPage:
         return self.shown(following, note)
 
     def shown(self, step: int | str | None, note: str) -> dict[Any, Any]:
-        """Return gradio's updates that show a step, or the end if it is None, with a note above."""
+        """Return gradio's updates that show a note and a step; the end if `step` is None."""
         if step is None:
             note += " That was the last story. Thank you! You can close the page."
             return {self.work: gr.update(visible=False), self.status: part("status", note)}

@@ -24,7 +24,7 @@ _PROGRESS = gr.Progress()
 
 
 class ScoringPage:
-    """The page for scoring as gradio blocks (`blocks`), with its downloads (`routes`).
+    """The page for scoring, as gradio blocks (`blocks`), with functions for downloads (`routes`).
 
     Args:
         scoring: scores the stories and books.
@@ -47,7 +47,7 @@ class ScoringPage:
                 with gr.Column(elem_id="reading", min_width=280):
                     self.status = html(elem_id="status")
                     self.cancel = gr.Button("Cancel", size="sm")
-                    self.token = gr.State("")
+                    self.key = gr.State("")
                     self.operation = gr.Radio([], label="Shaded by", visible=False)
                     self.result = html(part("invitation"), elem_id="result")
                     html(part("guide", OPERATIONS), elem_id="guide")
@@ -87,7 +87,7 @@ class ScoringPage:
         html(part("hint", "Up to 10 MB. A novel takes minutes in one pass."))
 
     def _add_method(self, label: str, method: str) -> gr.Radio:
-        """Add the choice between one pass and exact scores, and return it."""
+        """Add a choice between one pass and exact scores, preset to `method`, and return it."""
         info = (
             "One pass is approximate. Exact scores can take a hundred times as long, and are for"
             f" texts of up to {self.scoring.max_sentences:,} sentences here."
@@ -99,7 +99,7 @@ class ScoringPage:
         private: Any = {"api_visibility": "private"}
         story = [self.text, self.operations, self.windows, self.story_method, self.split]
         book = [self.book, self.levels, self.book_method]
-        shown = [self.status, self.token, self.operation, self.result]
+        shown = [self.status, self.key, self.operation, self.result]
         filled = self.example.click(lambda: EXAMPLE, None, self.text, **private)
         # Events of the same id wait for each other.
         waiting: Any = {"concurrency_id": "encoder", "show_progress_on": self.status, **private}
@@ -109,7 +109,7 @@ class ScoringPage:
         self.cancel.click(self.cancelled, None, self.status, cancels=scored, **private)
         self.blocks.unload(self.cancelled)
         # `input` and not `change`, which would draw everything again after each scoring.
-        values, shaded = [self.token, self.operation], [self.status, self.result]
+        values, shaded = [self.key, self.operation], [self.status, self.result]
         self.operation.input(self.shade, values, shaded, trigger_mode="always_last", **private)
 
     def _add_endpoint(self) -> None:
@@ -136,51 +136,51 @@ class ScoringPage:
     def story_scored(
         self, request: gr.Request, progress: gr.Progress = _PROGRESS, *values: Any
     ) -> dict[Any, Any]:
-        """Score a story; `values` are arguments of `Scoring.score_story`. Return the changes of the
-        page, as other events do: by component, a new value or `gr.update` of its properties."""
+        """Score a story; `values` are the last arguments of `Scoring.score_story`. Return the
+        changes of the page: for each component a new value, or a `gr.update` of its properties."""
         return self._scored(self.scoring.score_story, request, progress, values)
 
     def book_scored(
         self, request: gr.Request, progress: gr.Progress = _PROGRESS, *values: Any
     ) -> dict[Any, Any]:
-        """Score a book, and return the changes of the page that show the result."""
+        """Score a book, and return the changes of the page; `values`: see `Scoring.score_book`."""
         return self._scored(self.scoring.score_book, request, progress, values)
 
     def _scored(
         self, score: Any, request: gr.Request, progress: gr.Progress, values: Any
     ) -> dict[Any, Any]:
-        """Call `score`, a method of `Scoring`; return changes that show its result or error."""
+        """Call `score`, a method of `Scoring`. Return changes that show the result or the error."""
         try:
             result = score(str(request.session_hash), progress, *values)
         except ERRORS as error:
             return {self.status: part("problem", sentence(error))}
-        token, notes = self.scoring.keep(result), [f"{result.extent}."]
+        key, notes = self.scoring.keep(result), [f"{result.extent}."]
         if isinstance(result, StorySalience):
             names, operation = list(result.scores), result.primary_operation
             notes += [*result.notes, *precision(result.dtype)]
-            changes = self.shade(token, operation)
+            changes = self.shade(key, operation)
             changes[self.operation] = gr.update(choices=names, value=operation, visible=True)
         else:
-            changes = {self.result: book_reading(result, token)}
+            changes = {self.result: book_reading(result, key)}
             changes[self.operation] = gr.update(visible=False)
-        return {**changes, self.token: token, self.status: part("status", " ".join(notes))}
+        return {**changes, self.key: key, self.status: part("status", " ".join(notes))}
 
-    def shade(self, token: str, operation: str) -> dict[Any, Any]:
-        """Return the changes that show the result of a story, shaded by an operation."""
-        result = self.scoring.results.get(token)
+    def shade(self, key: str, operation: str) -> dict[Any, Any]:
+        """Return the changes that show the result `key` of a story, shaded by an operation."""
+        result = self.scoring.results.get(key)
         if not isinstance(result, StorySalience) or operation not in result.scores:
             return {self.status: part("problem", _NO_RESULT)}
-        return {self.result: story_reading(result, operation, token)}
+        return {self.result: story_reading(result, operation, key)}
 
     def cancelled(self, request: gr.Request) -> str:
-        """Stop the scoring for a client, and return a message for it as HTML."""
+        """Stop the scoring for the client of a request, and return a message as HTML."""
         self.scoring.cancel(str(request.session_hash))
         return part("status", "Cancelled.")
 
     def download(self, name: str) -> StreamingResponse:
-        """Return a result as a file; its name is the token of the result, a dot and the format."""
-        token, _, form = name.rpartition(".")
-        result = self.scoring.results.get(token)
+        """Return a result as a file. `name` is the key of the result, a dot and the format."""
+        key, _, form = name.rpartition(".")
+        result = self.scoring.results.get(key)
         if result is None or form not in downloads(result):
             raise HTTPException(404, _NO_RESULT)
         pieces = write_results([result] if isinstance(result, StorySalience) else result, form)
@@ -194,6 +194,6 @@ def html(value: str = "", **options: Any) -> gr.HTML:
 
 
 def sentence(error: Exception) -> str:
-    """Return the message of an error on one line that begins and ends as a sentence."""
+    """Return the message of an error as a sentence on one line, with a capital and a full stop."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text[0].upper() + text[1:] + "." * text[-1].isalnum()

@@ -20,17 +20,15 @@ SHARE = 0.05  # of the sentences of a book that are in its extract
 
 
 def part(name: str, *values: Any) -> str:
-    """Return the piece of the page called `name` as HTML, with `values`, which are escaped."""
+    """Return the HTML that the macro `name` of `parts.html` makes of `values`, escaping them."""
     macro = getattr(templates("narrative_twins.app").get_template("parts.html").module, name)
     return str(macro(*values))
 
 
 def shaded_text(result: StorySalience, operation: str) -> str:
-    """Return the text of a story as HTML, with its paragraphs and line breaks, and each sentence
-    shaded by an operation. The text content is `displayed(result.story.text)`. A sentence is a
-    `span` of the class `sentence`, in the most salient fifth also of the class `top`. It has its
-    scores in `data-scores`, and its shades for light and dark pages in the variables `--light` and
-    `--dark`. The tab key reaches the first sentence only; a script moves the focus from there."""
+    """Return the text of a story as HTML, with its line breaks. A sentence is a `span` of class
+    `sentence`, if in the most salient fifth also of class `top`. The attribute `data-scores` has
+    its scores, the variables `--light` and `--dark` have its shades by `operation`."""
     text, end, sentences = displayed(result.story.text), 0, []
     scores, top = result.shaded(operation), marked(result, operation)
     light, dark = shades(scores), shades(scores, PALE_DARK, STRONG_DARK)
@@ -43,7 +41,7 @@ def shaded_text(result: StorySalience, operation: str) -> str:
 
 
 def salience_curve(result: StorySalience, operation: str) -> str:
-    """Return the scores of a story by an operation as a curve in story order, as HTML with SVG.
+    """Return the curve of a story's scores by an operation, in story order, as HTML with SVG.
     Window borders are vertical lines."""
     scores, n = result.scores[operation], len(result.sentences)
     best, shown = scores.index(max(scores)), partial(shown_score, dtype=result.dtype)
@@ -58,32 +56,32 @@ def salience_curve(result: StorySalience, operation: str) -> str:
     return part("curve", caption, shown(max(scores)), shown(min(scores)), points, borders, n)
 
 
-def story_reading(result: StorySalience, operation: str, token: str) -> str:
-    """Return a story, shaded by an operation, as HTML: its curve, its text, an extract with as many
-    sentences as are underlined in the text, and links to download the result by its token."""
+def story_reading(result: StorySalience, operation: str, key: str) -> str:
+    """Return a story's result as HTML: the curve and the shaded text by an operation, an extract of
+    the most salient fifth of the sentences, and links to download the result by its key."""
     extract = displayed(str(result.extract(max(1, len(marked(result, operation))), operation)))
     html = part("advice_on", operation) + salience_curve(result, operation)
     html += shaded_text(result, operation) + part("legend") + part("extract", extract)
-    return html + part("downloads", token, downloads(result))
+    return html + part("downloads", key, downloads(result))
 
 
-def book_reading(result: BookSalience, token: str) -> str:
-    """Return a book as HTML: its shaded table of contents, an extract if sentences are scored, and
-    links to download the result by its token."""
+def book_reading(result: BookSalience, key: str) -> str:
+    """Return the result of a book as HTML: the shaded table of contents, an extract if sentences
+    are scored, and links to download the result by its key."""
     notes = " ".join([f"{result.extent}.", *result.footer])
     contents = part("book", result, book_contents(result), notes)
     if "sentence" in result.levels:
         contents += part("extract", displayed(str(result.extract(share=SHARE))))
-    return contents + part("downloads", token, downloads(result))
+    return contents + part("downloads", key, downloads(result))
 
 
 def displayed(text: str) -> str:
-    """Return a text of the same length that HTML can show, without carriage returns."""
+    """Return a text of the same length that HTML can show, with line feeds for carriage returns."""
     return for_terminal(text.replace("\r\n", " \n").replace("\r", "\n"))
 
 
 def downloads(result: StorySalience | BookSalience) -> list[str]:
-    """Return the formats in which a result can be downloaded, if their libraries are installed."""
+    """Return the names of the installed formats in which a result can be downloaded."""
     names = []
     for name in book_formats() if isinstance(result, BookSalience) else FORMATS:
         with suppress(ImportError):

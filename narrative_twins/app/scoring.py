@@ -33,7 +33,7 @@ ERRORS = (ValueError, TypeError, OSError)  # of input that can't be scored
 
 class Scoring:
     """Scores the stories and books of the page with one encoder, one at a time. Methods may be
-    called by several threads; a session is a page in a browser, or a client of the endpoint.
+    called by several threads. A session is a page in a browser, or a client of the endpoint.
 
     Args:
         model: folder or Hub id of the encoder; None for the default encoder.
@@ -44,7 +44,7 @@ class Scoring:
         self.encoder = StoryEncoder.from_pretrained(model)
         self.max_sentences = max_sentences
         self.results: OrderedDict[str, StorySalience | BookSalience] = OrderedDict()
-        """The last results by their tokens."""
+        """The last results by their keys."""
         self._lock = Lock()  # held while something is scored
         self._session = ""  # for which it is scored; empty when it is cancelled
 
@@ -92,7 +92,7 @@ class Scoring:
         levels: list[Any],
         method: Method = "one pass",
     ) -> BookSalience:
-        """Score the book in the file `path` at some levels; see `score_story`."""
+        """Score the book in the file `path` at `levels`. Other arguments: see `score_story`."""
         if path is None or not path.lower().endswith(book_suffixes()):
             raise ValueError(f"open a book first: {', '.join(book_suffixes())}")
         if not levels:
@@ -111,8 +111,8 @@ class Scoring:
             )
 
     def _approximation(self, method: str, text: str, sentences: int) -> Approximation | None:
-        """Return the option `approximate` for a method. Raises a `ValueError` if the method is
-        unknown, or the text is too long for it."""
+        """Return the option `approximate` for a method of the page. Raises a `ValueError` for an
+        unknown method, too long a text, or too many sentences for exact scores."""
         if method not in tuple(METHODS):
             raise ValueError(f"the method is none of {', '.join(METHODS)}")
         if len(text) > MAX_CHARACTERS:
@@ -131,11 +131,11 @@ class Scoring:
     def _turn(
         self, session: str, progress: Callable[[float], Any], total: int = 1
     ) -> Iterator[Callable[[float], None]]:
-        """Wait until nothing else is scored. Yield a function to call with how many of `total`
-        units of work are done; it raises a `ValueError` if the scoring has been cancelled."""
+        """Wait until nothing else is scored. Yield a function to call with the work done so far,
+        from 0 to `total`. This function raises a `ValueError` if the scoring has been cancelled."""
 
         def update(done: float) -> None:
-            """Report how much is done, or raise an error if the scoring was cancelled."""
+            """Report the work done so far; raise a `ValueError` if the scoring was cancelled."""
             if self._session != session:
                 raise ValueError("the scoring was cancelled")
             progress(done / total)
@@ -145,7 +145,7 @@ class Scoring:
             yield update
 
     def cancel(self, session: str) -> None:
-        """Stop the scoring for a session, if there is any, after the current forward pass."""
+        """Stop the scoring for a session, if any, at the end of the current forward pass."""
         # Of clients that wait for their turn gradio takes the event out of the queue.
         if self._session == session:
             self._session = ""
@@ -156,17 +156,15 @@ class Scoring:
         self._lock.acquire()
 
     def keep(self, result: StorySalience | BookSalience) -> str:
-        """Keep a result for download, and return its token, a random text by which it is fetched.
-        Only the last `KEPT` results are kept."""
-        token = secrets.token_urlsafe(12)
-        self.results[token] = result
+        """Keep a result, and return its key, a random text. Only the last `KEPT` results stay."""
+        key = secrets.token_urlsafe(12)
+        self.results[key] = result
         while len(self.results) > KEPT:
             self.results.popitem(last=False)
-        return token
+        return key
 
 
 def book_suffixes() -> tuple[str, ...]:
-    """Return the suffixes of books that the page takes: all but PDF, whose reading may take
-    long."""
+    """Return the suffixes of books that the page reads: not PDF, which may take long to read."""
     bounded = (form for name, form in BOOK_FORMATS.items() if name != "pdf")
     return tuple(suffix for form in bounded for suffix in form.suffixes)

@@ -34,8 +34,8 @@ def serve(
     """Serve a page until Ctrl-C, which is raised as `KeyboardInterrupt`.
 
     Args:
-        build: returns the page, which has gradio's `blocks`, and `routes`: functions by the other
-            paths. Files that are opened on it are in a temporary folder.
+        build: returns the page: an object with gradio's `blocks`, and with `routes`, a function for
+            each other path. Files that users open on the page are in a temporary folder.
         host: the address to listen at; default this machine only.
         port: default 7860, or the next free port; 0 for any free port.
         allow_hosts: further names by which the page may be reached, for example through a proxy.
@@ -64,7 +64,7 @@ def serve(
 
 
 def application(page: Any, hosts: Collection[str] = ()) -> Any:
-    """Return an ASGI app that serves a page to requests for `hosts` and names of this machine."""
+    """Return an ASGI app that serves a page under the names of this machine and under `hosts`."""
     # Otherwise gradio reports errors to its developers, and checks for updates.
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     import gradio as gr
@@ -109,7 +109,7 @@ def application(page: Any, hosts: Collection[str] = ()) -> Any:
 
 
 def _listen(host: str, port: int | None) -> socket.socket:
-    """Return a socket that listens at a port; for None, at the first free port from 7860 on."""
+    """Return a socket that listens at a port; None stands for the first free port from 7860 on."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for number in range(7860, 7960) if port is None else [port]:
         with suppress(OSError):

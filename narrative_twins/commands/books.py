@@ -83,6 +83,7 @@ def book(
     result = scorer.result(table)
 
     def rows(log: JsonlLog | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the rows of scores that the log lacks: of each chapter, then of the book."""
         done = log.rows if log else []
         if not done or "scenes" in done[-1]:  # the last row is of the book
             yield from scorer.rows(table, result, done)
@@ -107,8 +108,8 @@ def _load(
     encoder: EncoderOptions,
     quiet: bool,
 ) -> tuple[BookTable, BookScorer]:
-    """Return the table of a book, and the scorer of its levels with its encoder. The book is read
-    first, so that errors in it are reported before the encoder is loaded."""
+    """Return the table of the book in a file, and the scorer of `levels` with its encoder. The book
+    is read first, so that its errors are reported before the encoder is loaded."""
     from narrative_twins.books.scoring import BookScorer, level_operations
     from narrative_twins.books.table import book_table
 

@@ -36,12 +36,11 @@ MAKE = {
 
 
 class LazyGroup(click.Group):
-    """A group of commands whose modules are imported only when they are used, since they import
-    libraries that others do not need.
+    """A group of commands. The module of a command is imported only when the command is used.
 
     Args:
-        lazy: the commands, each with its module and its line in `--help`.
-        settings: of `click.Group`.
+        lazy: by the name of a command, its module and its line in `--help`.
+        settings: arguments of `click.Group`.
     """
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
@@ -53,7 +52,7 @@ class LazyGroup(click.Group):
         return list(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        """Import and return a command by its name; raise NoSuchCommand if there is none."""
+        """Import and return the command `cmd_name`; raise `NoSuchCommand` if it does not exist."""
         if cmd_name not in self.lazy:
             raise click.NoSuchCommand(cmd_name, possibilities=self.lazy, ctx=ctx)
         module = import_module(f"narrative_twins.commands.{self.lazy[cmd_name][0]}")
@@ -81,10 +80,9 @@ make = LazyGroup("make", lazy=MAKE, help=COMMANDS["make"][1])
 
 
 def _yield_to_other_runs() -> None:
-    """Let idle threads of torch sleep after about 0.1 milliseconds of spinning, unless the user has
-    set a time. By default libgomp, the OpenMP library of torch for CPUs on Linux, spins for several
-    milliseconds, in which the threads of another run on the same cores can't work. It reads the
-    setting when torch is imported."""
+    """Let idle threads of torch sleep after about 0.1 milliseconds, unless the user has set a time.
+    By default libgomp on Linux lets them spin for several milliseconds, in which other runs on the
+    same cores can't work. Torch reads the setting when it is imported."""
     if "torch" not in sys.modules and not os.environ.keys() & {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}:
         os.environ["GOMP_SPINCOUNT"] = "2000"
 
@@ -130,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _problem(error: Exception) -> str:
-    """Return an error as text; for an error of the operating system, its files and reason."""
+    """Return an error as text; an `OSError` as its files and its reason."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     names = [str(name) for name in (error.filename, error.filename2) if name is not None]

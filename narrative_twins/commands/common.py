@@ -57,7 +57,7 @@ class StoryFormat:
         return read_story_files(paths, self.input_format, column=self.column)
 
     def splitter(self, name: Splitter | None) -> Splitter | None:
-        """Return the splitter for `Story.parse`: `name`, or a function if headings are scored."""
+        """Return the splitter for `Story.parse`: its `name`, or its function to score headings."""
         return check_splitter(name) if self.score_headings else name
 
 
@@ -106,14 +106,14 @@ class EncoderOptions:
             return StoryEncoder.from_pretrained(self.model, **self.loading)
 
     def settings(self, encoder: StoryEncoder, options: ScoringOptions) -> dict[str, Any]:
-        """Return all that scores depend on, as JSON data; a run is resumed with the same only."""
+        """Return all that scores depend on as JSON data, which must be equal to resume a run."""
         from narrative_twins.encoder.loading import encoder_settings
 
         return encoder_settings(self.model, encoder) | options.settings()
 
 
 def _json_object(text: str) -> dict[str, Any]:
-    """Return the JSON object in a text; raise ValueError if there is none."""
+    """Parse a text as a JSON object; raise a `ValueError` if it is something else."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -150,7 +150,7 @@ class RequestOptions:
     attempts: Count = ATTEMPTS
 
     def server(self, url: str, model: str) -> Server:
-        """Return the server of a model at `url`, with these options."""
+        """Return the server at `url` for requests to `model` with these options."""
         settings = self.key_variable, self.temperature, self.seed, self.request or {}
         return Server(url, model, *settings, self.concurrency)
 
@@ -167,16 +167,16 @@ IMPORT = Option(
 
 
 def _splitter(text: str) -> Any:
-    """Return the function that `MODULE:FUNCTION` names, else `text`, the name of a splitter."""
+    """Return the function that `text` names as `MODULE:FUNCTION`; else `text`, a name itself."""
     module, colon, name = text.rpartition(":")
     function = getattr(user_module(module), name, None) if colon else None
     return function if callable(function) else text
 
 
 def scoring_options(*names: str, **defaults: Any) -> Group:
-    """Return the group of the scoring options with these names, by default of all but `on_error`
-    and `progress`, which commands set themselves. Its value is a dict of checked arguments of
-    `ScoringOptions`. `defaults` replace the defaults of `ScoringOptions`."""
+    """Return the group of the scoring options `names`, by default of all but `on_error` and
+    `progress`, which commands set. The group makes a dict of checked arguments of `ScoringOptions`.
+    `defaults` replace defaults of `ScoringOptions`."""
     options: list[click.Parameter] = [IMPORT]
     for name in names or [name for name in SCORING_OPTIONS if name not in ("on_error", "progress")]:
         info = SCORING_OPTIONS[name]
@@ -201,6 +201,7 @@ def scoring_options(*names: str, **defaults: Any) -> Group:
         options.append(Option([f"--{flag}", name], help=info.help, **settings))
 
     def checked(imported: Any, **values: Any) -> dict[str, Any]:
+        """Check the values of the options, and return them; the text `none` becomes None."""
         values = {name: None if value == "none" else value for name, value in values.items()}
         ScoringOptions(**values)
         return values
@@ -209,7 +210,7 @@ def scoring_options(*names: str, **defaults: Any) -> Group:
 
 
 def percentage(text: str) -> float:
-    """Return a share above 0, up to 1, from a text such as `0.1` or `10%`."""
+    """Parse a share above 0 and up to 1, written as `0.1` or `10%`."""
     number = text.removesuffix("%")
     try:
         value = float(number) / (100 if text.endswith("%") else 1)
@@ -221,18 +222,18 @@ def percentage(text: str) -> float:
 
 
 def shows_progress(quiet: bool) -> bool:
-    """Return whether to show a progress bar: only in a terminal, and not if the user wants none."""
+    """Return whether to show a progress bar: standard error is a terminal, and not `quiet`."""
     return sys.stderr.isatty() and not quiet
 
 
 def watch(quiet: bool, factor: float = 1.0) -> Any:
-    """Return the option `progress` of scoring: False if the user wants none, else a bar in a
-    terminal, and an estimate with advice if exact scoring takes long. `factor` is how many times
-    more is scored in all than the progress counts."""
+    """Return the option `progress` of scoring: False if `quiet`, else a bar in a terminal, and an
+    estimate with advice if exact scoring takes long. The estimate is multiplied by `factor`, since
+    the progress may count only a part of what is scored."""
     from narrative_twins.salience.progress import Watch, format_duration
 
     def advise(exact: float, one_pass: float) -> None:
-        """Tell the user the estimates for exact and for one-pass scoring, in seconds."""
+        """Tell the user estimates in seconds: for exact scoring, and for one pass."""
         tell(
             f"exact scores take about {format_duration(exact * factor)}; --fast takes about"
             f" {format_duration(one_pass * factor)}"
@@ -253,7 +254,7 @@ def plural(number: int, singular: str, plural: str) -> str:
 
 @contextmanager
 def on_interrupt(hint: str) -> Iterator[None]:
-    """Add `hint`, which says how to continue, to the message after Ctrl-C in the block."""
+    """Add `hint`, on how to continue, to the message after Ctrl-C within the `with` block."""
     try:
         yield
     except KeyboardInterrupt:
@@ -261,7 +262,7 @@ def on_interrupt(hint: str) -> Iterator[None]:
 
 
 def is_complete(out: str, resume: bool) -> bool:
-    """Return whether the output of a run to resume is complete, and tell the user if it is."""
+    """Return whether a run to resume has completed the output `out`; if so, tell the user."""
     if is_done := resume and os.path.exists(out) and not os.path.exists(f"{out}.part"):
         tell(f"{out} is complete; to score again, leave out --resume")
     return is_done
@@ -279,7 +280,7 @@ def write_resumable(
         out: the name of the output file.
         resume: whether to continue a log that an interrupted run left.
         settings: all that the rows depend on, as JSON data.
-        rows: makes the rows that come after the rows in the log.
+        rows: makes, from the log, the rows that come after the rows in the log.
     """
     log = JsonlLog(f"{out}.part", settings, resume)
     with on_interrupt(f"results so far are in {log.path}; continue with --resume"), log:
@@ -289,14 +290,13 @@ def write_resumable(
 
 
 def check_input(files: Sequence[str]) -> None:
-    """Raise a `UsageError` if no file is named, not even `-`, and standard input is a terminal."""
+    """Raise a `UsageError` if `files` is empty and standard input, read instead, is a terminal."""
     if not files and sys.stdin.isatty():
         raise click.UsageError("name a file, or - for standard input")
 
 
 def check_output(files: Iterable[str], out: str) -> None:
-    """Raise a `UsageError` if the output, a file or folder, is one of the input `files`, is in a
-    folder among them, or contains one of them."""
+    """Raise a `UsageError` if `out`, a file or folder, is, contains or is within one of `files`."""
     if out == STDIN:
         return
     path = os.path.realpath(out)
@@ -309,7 +309,7 @@ def check_output(files: Iterable[str], out: str) -> None:
 
 
 def check_rows_file(files: Iterable[str], out: str) -> None:
-    """Raise a `UsageError` if loaders would not recognize the output file, or it is an input."""
+    """Raise a `UsageError` if `out` is not a `.jsonl` or `.ndjson` file, or is one of `files`."""
     if not out.endswith((".jsonl", ".ndjson")):
         raise click.UsageError(
             f"--out {out}: name a file that ends in .jsonl, from which the rows can be loaded"
@@ -318,8 +318,8 @@ def check_rows_file(files: Iterable[str], out: str) -> None:
 
 
 def output_format(out: str, name: str | None, by_suffix: Mapping[str, str]) -> str:
-    """Return the format of an output: `name`; by default the format in `by_suffix` for the suffix
-    of `out`, or `text` without a suffix."""
+    """Return the format of the output `out`: `name`; if None, the format in `by_suffix` for the
+    suffix of `out`, or `text` without a suffix. Raises a `UsageError` for an unknown suffix."""
     suffix = os.path.splitext(out)[1].lower()
     if name is not None or out == STDIN or not suffix:
         return name or "text"

@@ -33,7 +33,7 @@ from narrative_twins.writing import STDIN, for_terminal
 
 
 def _job(text: str) -> tuple[int, int]:
-    """Return the number of a job and the number of all jobs from a text such as `2/8`."""
+    """Parse the number of a job and the number of all jobs: `2/8` as `(2, 8)`."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise ValueError(f"{text!r} is not a job, such as 1/8 to 8/8")
@@ -103,8 +103,8 @@ def corpus(
 
 
 class _Sources:
-    """The files that paths and patterns name, each once. Yields the name of each file and an
-    iterator over its stories. A story that can't be read is a StoryError."""
+    """The files that paths or patterns name, each once. Yields for each file its name and an
+    iterator over its stories, with a `StoryError` for a story that can't be read."""
 
     def __init__(self, paths: Sequence[str], form: StoryFormat) -> None:
         self.form = form
@@ -121,7 +121,7 @@ class _Sources:
             yield "standard input" if file == STDIN else for_terminal(file), self._rows(file)
 
     def _rows(self, file: str) -> Iterator[Any]:
-        """Yield the stories in a file. The user is told if the file itself can't be read."""
+        """Yield the stories and errors in a file. The user is told if the file can't be opened."""
         for name, content, problem in self.form.read([file]):
             if problem is not None and name in (for_terminal(file), "standard input"):
                 tell(f"{name}: {problem}")

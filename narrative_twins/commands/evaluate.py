@@ -21,8 +21,8 @@ def _baselines() -> Iterable[str]:
 
 
 def _named_encoder(text: str) -> tuple[str, list[str | None]]:
-    """Return the name of a row and its runs from `[NAME=]ENCODER[,ENCODER...]`. A run is the folder
-    or Hub id of an encoder, or None if it is written `default`."""
+    """Parse the name of an encoder and its runs: `a=x,y` as `("a", ["x", "y"])`. Without a name,
+    `default` is `("default", [None])`, and another encoder is named by its path."""
     name, equals, paths = text.rpartition("=")
     encoders = [None if path == "default" else path for path in paths.split(",")]
     if "" in encoders or equals and not name:
@@ -37,7 +37,7 @@ def _named_encoder(text: str) -> tuple[str, list[str | None]]:
 
 
 def _named_files(text: str) -> tuple[str, list[str]]:
-    """Return the name of a scorer and its files of results from `NAME=FILE[,FILE...]`."""
+    """Parse the name of a scorer and its files: `a=x.csv,y.csv` as `("a", ["x.csv", "y.csv"])`."""
     name, _, files = text.partition("=")
     if not name or not all(files.split(",")):
         raise ValueError(f"{text!r} is not NAME=FILE")

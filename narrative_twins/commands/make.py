@@ -61,7 +61,7 @@ class _Work:
     quiet: bool = False
 
 
-def _run(
+def _make_rows(
     files: Sequence[str],
     work: _Work,
     requests: RequestOptions,
@@ -70,9 +70,9 @@ def _run(
     **options: Any,
 ) -> int:
     """Read stories, ask a language model about them, write the rows and tell what was rejected.
-    `parse` turns the content of a story into a source for `make`, or raises `StoryError` or
-    `RowError`; `make`, with `options`, asks and writes. Returns the exit code: 1 if a story could
-    not be read or was rejected, else 0."""
+    `parse` turns the content of a story into a source for `make`, or raises a `StoryError` or
+    `RowError`; `make` gets all sources and `options`, asks the model and writes. Returns the exit
+    code: 1 if a story could not be read or was rejected, else 0."""
     from narrative_twins.data.rows import RowError
 
     check_input(files)
@@ -134,7 +134,7 @@ def make_twins(
 
     twins = TwinOptions(recipe, columns, twin_overlap, distractor_overlap, requests.prompts)
     parse = partial(source_row, options=twins)
-    return _run(files, work, requests, parse, make_twins, options=twins)
+    return _make_rows(files, work, requests, parse, make_twins, options=twins)
 
 
 @command(_INPUT, extra="train")
@@ -162,12 +162,12 @@ def make_judgments(
     parse = partial(Story.parse, windows=windows)
     votes: Any = {"style": style, "samples": samples, "windows": windows}
     votes["prompts"] = requests.prompts
-    return _run(files, work, requests, parse, make_judgments, **votes)
+    return _make_rows(files, work, requests, parse, make_judgments, **votes)
 
 
 def parse_similarities(text: str) -> dict[str, float]:
-    """Return limits of similarity by language from a text such as `0.6,fr=0.681`. A number alone is
-    the limit of all languages that are not named; without it, these keep their defaults."""
+    """Parse upper limits of similarity by language, such as `0.6,fr=0.681`. A number alone is the
+    limit of all languages that are not named; without it, these languages have their defaults."""
     from narrative_twins.making.long_twins import MAX_SIMILARITY, OTHER_LANGUAGES
 
     limits: dict[str, float] = {}

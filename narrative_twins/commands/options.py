@@ -38,13 +38,12 @@ _DOCUMENTED = re.compile(r"^    (\w+)(?: \((.+?)\))?: (.+(?:\n {8}.+)*)", re.M)
 
 
 class Choices(click.Choice[str]):
-    """The type of an option whose value is a name in a registry. The registry is read when the
-    option is used or shown: names that are registered later are choices, too, and the library that
-    a registry imports is not needed for other options.
+    """The type of an option whose value is a name in a registry. The registry is imported and read
+    only when the option is used or shown in `--help`.
 
     Args:
-        registry: a function that returns the names, or a module of this package and the registry's
-            name in it.
+        registry: a function that returns the names; or a module of this package and the name of a
+            registry in it, such as `"making.twins", "RECIPES"`.
     """
 
     def __init__(self, *registry: Any) -> None:
@@ -58,16 +57,16 @@ class Choices(click.Choice[str]):
 
 
 class Names(Choices):
-    """The type of an option whose value is a comma-separated list of names in a registry."""
+    """The type of an option whose value is names in a registry, separated by commas."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the names in the text of the user; fail if one is not in the registry."""
+        """Parse names, `a,b` as `["a", "b"]`; fail if one of them is not in the registry."""
         names = value.split(",") if isinstance(value, str) else value
         return [Choices.convert(self, name.strip(), param, ctx) for name in names]
 
 
 class Parsed(click.ParamType[Any]):
-    """The type of an option whose text a function parses. Its `ValueError` is shown to the user."""
+    """The type of an option whose text a function parses; its `ValueError` is shown to the user."""
 
     name = "text"
 
@@ -75,7 +74,7 @@ class Parsed(click.ParamType[Any]):
         self.parse = parse
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return what the function makes of a text. A default that is not text is unchanged."""
+        """Parse a text. A value that is not text, such as a default, is returned unchanged."""
         try:
             return self.parse(value) if isinstance(value, str) else value
         except ValueError as error:
@@ -87,7 +86,7 @@ Count: TypeAlias = Annotated[int, click.IntRange(min=1)]
 
 
 class Option(click.Option):
-    """An option with the heading that `--help` lists it under."""
+    """An option that `--help` lists under `heading`."""
 
     def __init__(self, *args: Any, heading: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -99,15 +98,15 @@ class Group:
     """Several options that together make one argument of a command.
 
     Attributes:
-        make: makes the argument from the values of the options, by name; may raise ValueError.
-        options: the options that make it.
+        make: makes the argument from the values of the options, by name; may raise `ValueError`.
+        options: the options whose values `make` needs.
     """
 
     make: Callable[..., Any]
     options: list[click.Parameter]
 
     def value(self, values: dict[str, Any]) -> Any:
-        """Return the argument, made of the values of the group's options, which leave `values`."""
+        """Remove the options' values from `values`, and return the argument made of them."""
         with usage_errors():
             names = {str(one.name) for one in self.options}
             return self.make(**{name: values.pop(name) for name in names})
@@ -115,7 +114,7 @@ class Group:
 
 def read(source: Callable[..., Any], without: Collection[str] = ()) -> list[click.Parameter]:
     """Return the click parameters that the signature and the docstring of a function or a dataclass
-    declare, except for the names in `without`."""
+    declare, except the parameters named in `without`."""
     parts = reversed(inspect.getmro(source)) if isinstance(source, type) else [source]
     texts = [inspect.cleandoc(part.__doc__ or "") for part in parts]
     documented = {name: about for text in texts for name, *about in _DOCUMENTED.findall(text)}
@@ -142,7 +141,7 @@ def read(source: Callable[..., Any], without: Collection[str] = ()) -> list[clic
 def _option(
     name: str, hint: Any, default: Any, metavar: str | None, text: str, heading: str
 ) -> Option:
-    """Return the click option for a parameter with the type `hint`; `text` is its help."""
+    """Return the click option for a parameter of the type `hint`; `text` is its help."""
     if get_origin(hint) in (Union, UnionType):  # with None
         hint = get_args(hint)[0]
     kind: Any = next(iter(getattr(hint, "__metadata__", ())), None)
@@ -167,7 +166,7 @@ def _option(
 
 
 def _group(hint: Any) -> Group | None:
-    """Return the group of options for a parameter of this type; None if it is no group."""
+    """Return the options that together make a parameter of type `hint`; None for a plain type."""
     if isinstance(hint, type) and is_dataclass(hint):
         return Group(hint, read(hint))
     return next((note for note in getattr(hint, "__metadata__", ()) if type(note) is Group), None)
@@ -177,7 +176,7 @@ class Command(click.Command):
     """A command whose `--help` lists options under headings."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under the headings of their groups, with the ungrouped ones first."""
+        """Write the options under their headings; the heading `Options` is the first."""
         sections: dict[str, list[tuple[str, str]]] = {"Options": []}
         for param in self.get_params(ctx):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
@@ -190,14 +189,16 @@ class Command(click.Command):
 def command(
     more_help: str = "", extra: str | None = None
 ) -> Callable[[Callable[..., int]], Command]:
-    """Return a decorator that makes a function a command. `more_help` is added to its help. If a
-    library of the `extra` of this package is missing, the command raises an ImportError."""
+    """Return a decorator that makes a function a command. `more_help` is added to its help. Without
+    the libraries of `extra`, an extra of this package, the command raises an `ImportError`."""
 
     def decorate(function: Callable[..., int]) -> Command:
+        """Return the command that calls `function`."""
         hints = get_type_hints(function, include_extras=True)
         groups = {name: group for name, hint in hints.items() if (group := _group(hint))}
 
         def run(**values: Any) -> int:
+            """Call `function` with the values of the options, and return the exit code."""
             if extra is not None:
                 check_extra(extra)
             made = {name: group.value(values) for name, group in groups.items()}
@@ -212,7 +213,7 @@ def command(
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """Raise a `ValueError` in the block as a UsageError: the command ends with exit code 2."""
+    """Raise a `ValueError` within the `with` block as a `UsageError`, with exit code 2."""
     try:
         yield
     except ValueError as error:

@@ -79,7 +79,7 @@ class ResultOutput:
         return self.format == JSON_LINES and self.out != STDIN
 
     def write(self, results: Iterable[StorySalience] | BookSalience) -> None:
-        """Write results to `out`: of stories, each as soon as it is scored, or of a book."""
+        """Write to `out` the results of stories, each as soon as it is scored, or of a book."""
         # A terminal has its own width and colours.
         console = Console() if self.out == STDIN and sys.stdout.isatty() else None
         form = self.format or "text"
@@ -88,8 +88,8 @@ class ResultOutput:
 
 
 def write_pieces(out: str, form: str, pieces: Iterable[str | bytes]) -> None:
-    """Write all pieces of an output in the format `form` to `out`, or none. Standard output gets
-    text for people in its encoding, and formats for programs in UTF-8, as files do."""
+    """Write all pieces of an output in the format `form` to `out`, or none. On standard output,
+    text for people is in the encoding of the terminal, text for programs in UTF-8 as in files."""
     encoding = (sys.stdout.encoding or "utf-8").lower().replace("-", "")
     with atomic_write(out) as file:
         for piece in pieces:
@@ -134,8 +134,8 @@ def show(files: Sequence[str], output: ResultOutput, *, operations: str | None =
 def _with_same_operations(
     results: Iterator[StorySalience], operations: list[str] | None
 ) -> Iterator[StorySalience]:
-    """Yield results with scores by `operations` only, or by the operations of the first result.
-    Raise `ValueError` if a result lacks one of them or, without `operations`, has more."""
+    """Yield results with scores by `operations` only; None stands for the operations of the first
+    result. Raises a `ValueError` if a result lacks one of these or, for None, has others."""
     names = operations
     for result in results:
         names = names or list(result.scores)

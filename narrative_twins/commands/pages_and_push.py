@@ -40,7 +40,7 @@ class Serving:
         serve(build, self.host, self.port, allow_hosts=self.allow_host, ready=self._ready)
 
     def _ready(self, address: str) -> None:
-        """Print the address of the page, and open it in the browser if the user wants that."""
+        """Print the address of the page, and open it in the browser if `open` is set."""
         print(f"The page is at {address} until Ctrl-C.", flush=True)
         if self.open:
             webbrowser.open(address)

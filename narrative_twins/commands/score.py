@@ -69,6 +69,7 @@ def score(
         return 1 if stories.problems else 0
 
     def rows(log: JsonlLog) -> Iterator[dict[str, Any]]:
+        """Yield the results of the stories that are not in the log, as JSON data."""
         stories.done.extend(_digests(log))
         for result in stories.results(loaded, options):
             yield result_data(result, output.top)
@@ -79,7 +80,7 @@ def score(
 
 
 def _digests(log: JsonlLog) -> Iterator[str]:
-    """Yield the digests of the stories in a log, in order; raise `ResumeError` for other rows."""
+    """Yield the digest of each story in a log; raise a `ResumeError` for a row of another kind."""
     for number, row in enumerate(log.rows):
         try:
             yield digest([row.get("id"), row["sentences"], row["windows"]])
@@ -88,8 +89,8 @@ def _digests(log: JsonlLog) -> Iterator[str]:
 
 
 class StoryInput:
-    """The stories of some files, without those that an interrupted run has scored. A story that
-    can't be read is yielded as an error, so that the engine reports it in order.
+    """The stories of some files, without the stories that an interrupted run has scored. Yields a
+    `StoryError` in place of a story that can't be read, which the engine reports in order.
 
     Args:
         files: the names of the files; none for standard input.
@@ -143,12 +144,13 @@ class StoryInput:
             tell("there is no story in the input")
 
     def results(self, encoder: StoryEncoder, options: ScoringOptions) -> Iterator[StorySalience]:
-        """Yield results of the stories, as they are scored, with the index of the story in the
-        whole input. Stories that can't be scored are reported and skipped. Raises `ResumeError` if
+        """Yield results of the stories, as they are scored, with the `index` of the story in the
+        whole input. A story that can't be scored is reported and skipped. Raises a `ResumeError` if
         the earlier run did not score a story that comes before stories that it scored."""
         from narrative_twins.salience.engine import score_stories
 
         def report(error: StoryError) -> None:
+            """Tell the user why a story was not scored, and count it."""
             self.problems += 1
             tell(f"{self._positions.pop(error.index or 0)[0]}: {error.problem}")
 

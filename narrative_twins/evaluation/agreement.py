@@ -18,8 +18,8 @@ Rule: TypeAlias = Literal["numbered", "containing"]
 def agreement_with_votes(
     results: Iterable[StorySalience], counts: Iterable[Sequence[float]]
 ) -> Metrics:
-    """Return the agreement of scores with votes of annotators, averaged over the stories for which
-    it is defined: for each operation the metrics `OPERATION_spearman` and `OPERATION_auc`.
+    """Return the agreement of scores with votes of annotators: for each operation, the means over
+    stories of two metrics, `OPERATION_spearman` and `OPERATION_auc`.
 
     Args:
         results: the scores of each story.
@@ -36,16 +36,16 @@ def agreement_with_votes(
 def agreement_with_turning_points(
     results: Iterable[StorySalience], points: Iterable[Sequence[int]], rule: Rule = "numbered"
 ) -> Metrics:
-    """Return metrics for each operation: `OPERATION_auc_1` and so on, the AUC of each turning point
-    among the sentences of a window, averaged over the stories for which it is defined; and
-    `OPERATION_auc`, the mean of these means, where `counted` and `undefined` count turning points.
+    """Return the agreement of scores with turning points for each operation. `OPERATION_auc_1` is
+    the mean over stories of the AUC of the first turning point among the sentences of a window, and
+    so on. `OPERATION_auc` is the mean of these means; its counts are of turning points.
 
     Args:
         results: the scores of each story.
         points: for each story the indices of its turning points, from 0; the same number for all.
-        rule: which window a turning point is ranked in. `"numbered"`, the rule of the paper:
-            turning point k in window k; a turning point outside of it is left out, and counted as
-            undefined. `"containing"`: the window that it is in.
+        rule: the window in which turning point k is ranked. `"numbered"`, as in the paper: window
+            k; a turning point outside of window k is left out, and counted as undefined.
+            `"containing"`: the window that contains the turning point.
 
     Raises:
         ValueError: a story does not have one window per turning point, which `"numbered"` needs.
@@ -72,8 +72,8 @@ def agreement_with_turning_points(
 def turning_point_areas(
     scores: Sequence[float], windows: Sequence[Span], points: Sequence[int], rule: Rule = "numbered"
 ) -> list[float]:
-    """Return the AUC of each turning point of a story among the sentences of its window, nan if it
-    is left out or alone there. Arguments and errors: see `agreement_with_turning_points`."""
+    """Return the AUC of each turning point of a story among the sentences of the window that `rule`
+    selects, see `agreement_with_turning_points`; nan if it is not in the window, or alone there."""
     if rule == "numbered":
         if len(windows) != len(points):
             raise ValueError(

@@ -58,21 +58,21 @@ _GIVEN = (
 
 
 def metrics_of(turning_points: bool) -> tuple[str, ...]:
-    """Return the keys of the metrics for turning points or for other labels, the main one first."""
+    """Return the keys of the metrics for turning points or other labels, the main metric first."""
     return ("auc", PARTIAL) if turning_points else (*METRICS, PARTIAL)
 
 
 def line_name(scorer: str, operation: str) -> str:
-    """Return the name of a line of a table: `SCORER OPERATION`, or only the name of a baseline."""
+    """Return the name of a line of a table: `SCORER OPERATION`, or `SCORER` for a baseline."""
     return f"{scorer} {operation}".strip()
 
 
 def long_table(
     data: str, scorer: str, operation: str, run: str, values: Mapping[str, NDArray[np.float64]]
 ) -> pd.DataFrame:
-    """Return a table of `COLUMNS` with a row for each number in `values`: by metric an array of
-    shape (stories, turning points), or (stories, 1) for other labels. The other arguments fill the
-    columns of the same names."""
+    """Return a table of `COLUMNS` with a row for each number in `values`, which has an array per
+    metric: shape (stories, turning points), or (stories, 1) for other labels. The other arguments
+    fill the columns of the same names."""
     frames = []
     for metric, array in values.items():
         stories, points = array.shape
@@ -90,9 +90,9 @@ class Comparison:
     """The result of `evaluate`.
 
     Attributes:
-        values: the long table of `COLUMNS`, a row for each metric, story, turning point and run.
+        values: the long table of `COLUMNS`: a row per line, run, metric, story and turning point.
         summaries: a summary of each set of labelled stories.
-        against: the name of the line that all others are tested against; None for no tests.
+        against: the name of the line that all other lines are tested against; None for no tests.
         notes: notes on the figures, each after the name of its set of stories, for example how many
             stories did not fit a context.
     """
@@ -104,7 +104,7 @@ class Comparison:
 
     @cached_property
     def _arrays(self) -> dict[tuple[str, ...], NDArray[np.float64]]:
-        """The values by line, metric and run, each of shape (stories, turning points)."""
+        """Arrays of the values, shape (stories, turning points), by line, metric and run."""
         groups = self.values.groupby([*LINE, "metric", "run"], sort=False)
         return {
             key: rows["value"].to_numpy(np.float64).reshape(-1, rows["point"].nunique())
@@ -113,17 +113,16 @@ class Comparison:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """A table with the `value` of each metric in each run: its mean over stories or, for
-        turning points, the mean of their means."""
+        """A table with a row for each run and metric. `value` is the mean over stories; for turning
+        points, it is the mean of the means over stories of each turning point."""
         rows = [(*key, float(mean_of_means(array))) for key, array in self._arrays.items()]
         return pd.DataFrame(rows, columns=[*LINE, "metric", "run", "value"])
 
     @cached_property
     def means(self) -> pd.DataFrame:
-        """A table with a row for each metric of each line: the `mean` over runs, the standard
-        deviation `sd` over n - 1 (nan for one run), the median `run`, its 95 % bootstrap interval
-        over stories from `low` to `high`, how many of its stories or turning points are `counted`,
-        and the `name` of the line."""
+        """A table with a row for each line and metric: `name` of the line; `mean` and standard
+        deviation `sd` over runs (n - 1; nan for one run); median `run`, its 95 % bootstrap interval
+        over stories from `low` to `high`, and the number of its values that are `counted`."""
         rows = []
         for key, values in self.runs.groupby([*LINE, "metric"], sort=False)["value"]:
             _, scorer, operation, metric = key
@@ -138,9 +137,8 @@ class Comparison:
     def tests(
         self, data: str, metric: str, other: str, lines: Collection[str] | None = None
     ) -> dict[str, float]:
-        """Return the p-value of each line, by name, for its difference to the line `other` in a
-        metric: from two-tailed paired permutation tests over stories of the median runs. `lines`
-        are the names of the lines to test; None for all."""
+        """Return p-values in a metric, by name, of each line in `lines` (None: all) against the
+        line `other`: two-tailed paired permutation tests over stories of the median runs."""
         values = {
             line_name(scorer, operation): mean_of_means(array[:, None, :])
             for (of, scorer, operation, key), array in self._medians.items()
@@ -152,8 +150,8 @@ class Comparison:
 
     @cached_property
     def p_values(self) -> dict[tuple[str, str, str], float]:
-        """The p-values of all lines against the line `against`, by data, name of the line and
-        metric; empty if `against` is None."""
+        """The p-values of all lines against the line `against`, by (data, name of the line,
+        metric); empty if `against` is None."""
         pairs = {(data, metric) for data, *_, metric in self._medians if metric != PARTIAL}
         return {
             (data, name, metric): p
@@ -164,7 +162,7 @@ class Comparison:
 
     def best(self, data: str, metric: str) -> set[str]:
         """Return the names of the best lines by a metric: the line with the highest mean, and all
-        lines that do not differ significantly from it (p of at least 0.05). People are left out."""
+        lines that do not differ significantly from that line (p ≥ 0.05). `PEOPLE` are left out."""
         means = self.means[(self.means["data"] == data) & (self.means["metric"] == metric)]
         means = means[means["mean"].notna() & ~means["scorer"].isin(PEOPLE)]
         ranked = list(means.sort_values("mean", ascending=False, kind="stable")["name"])
@@ -172,8 +170,8 @@ class Comparison:
         return {name for name in ranked if p_values.get(name, 1.0) >= ALPHA}
 
     def line(self, data: str, name: str) -> pd.DataFrame:
-        """Return the means of the line with a name, such as `default summarization` or `trail`, by
-        metric; raise ValueError if there is none."""
+        """Return the rows of `means` for the line `name`, such as `default summarization` or
+        `trail`, indexed by metric. Raises a `ValueError` if there is no such line."""
         lines = self.means[self.means["data"] == data]
         if name not in set(lines["name"]):
             names = ", ".join(map(repr, dict.fromkeys(lines["name"])))
@@ -181,8 +179,8 @@ class Comparison:
         return lines[lines["name"] == name].set_index("metric")
 
     def by_point(self, data: str, scorer: str, operation: str) -> list[float]:
-        """Return the mean AUC of each turning point, over stories and runs, for a line; an empty
-        list for other labels."""
+        """Return the AUC of each turning point, averaged over stories and runs, for a scorer's
+        operation; an empty list if the labels are not turning points."""
         # A column for each turning point, by which the mean of means is taken of one.
         means = [
             mean_of_means(array.T[:, :, None])
@@ -193,8 +191,8 @@ class Comparison:
 
     @cached_property
     def _median_runs(self) -> dict[tuple[str, ...], str]:
-        """The name of the median run of each line in its main metric; of an even number of runs,
-        the lower of the two in the middle."""
+        """The name of the median run of each line, by (data, scorer, operation). Runs are ordered
+        by the main metric; of two in the middle, the lower counts."""
         # Means over runs would hide how much stories differ, which intervals and tests need.
         names = {}
         for line, rows in self.runs.groupby(LINE, sort=False):
@@ -205,12 +203,12 @@ class Comparison:
 
     @cached_property
     def _medians(self) -> dict[tuple[str, ...], NDArray[np.float64]]:
-        """The values of the median run, shape (stories, turning points), by line and metric."""
+        """Arrays of shape (stories, turning points) of the median runs, by line and metric."""
         arrays = self._arrays.items()
         return {key[:4]: array for key, array in arrays if self._median_runs[key[:3]] == key[4]}
 
     def json(self) -> dict[str, Any]:
-        """Return all figures and the values of all stories as JSON data, undefined ones as None."""
+        """Return all figures, and the values of all stories, as JSON data; None stands for nan."""
         content = {
             "data": [
                 {**asdict(summary), "perplexity": summary.perplexity, "against": self.against}
@@ -223,7 +221,7 @@ class Comparison:
         return defined
 
     def _line_json(self, data: str, scorer: str, operation: str) -> dict[str, Any]:
-        """Return the figures of a line, and its values by run, as JSON data."""
+        """Return the figures of a line, and the values of each of its runs, as JSON data."""
         name, points = line_name(scorer, operation), self.by_point(data, scorer, operation)
         metrics: dict[str, Any] = {}
         for metric, row in self.line(data, name).iterrows():

@@ -34,9 +34,9 @@ class LabelledStories:
         name: the name of the set, for tables and files.
         stories: the stories, with their windows.
         labels: for each story one number per sentence, higher for a more salient sentence.
-        points: for each story the indices of its turning points; None if the labels are others.
-        second: for each story the labels by a second group of annotators, or None if it has none.
-        annotations: for each story the labels of each annotator, or None if they are unknown.
+        points: for each story the indices of its turning points; None for labels of another kind.
+        second: for each story the labels by a second group of annotators; None for a story without.
+        annotations: for each story the labels of each annotator; None for a story without.
     """
 
     name: str
@@ -66,7 +66,7 @@ class DataSummary:
     Attributes:
         name, stories, sentences: the name, and how many stories and sentences there are.
         points_per_story: the number of turning points of a story; 0 for other labels.
-        left_out: how many turning points are left out: outside of the window with their number.
+        left_out: how many turning points the rule `"numbered"` leaves out: k is not in window k.
         entropy: the mean entropy of the labels of a story in bits; None for turning points, and if
             a label is negative.
     """
@@ -80,8 +80,7 @@ class DataSummary:
 
     @classmethod
     def of(cls, data: LabelledStories, rule: str) -> DataSummary:
-        """Return the summary of labelled stories. For `rule` see
-        `agreement_with_turning_points`."""
+        """Return the summary of labelled stories; `rule`: see `agreement_with_turning_points`."""
         counts = data.name, len(data), sum(map(len, data.stories))
         if data.points is not None:
             outside = [
@@ -97,12 +96,12 @@ class DataSummary:
 
     @property
     def perplexity(self) -> float | None:
-        """Two to the power of the mean entropy: how many sentences annotators hesitate between."""
+        """`2 ** entropy`: how many sentences annotators hesitate between; None without entropy."""
         return None if self.entropy is None else float(2**self.entropy)
 
     @property
     def text(self) -> str:
-        """The summary in words."""
+        """The summary in words, such as `12 stories, 84 sentences`."""
         text = f"{self.stories:,} stories, {self.sentences:,} sentences"
         if number := self.stories * self.points_per_story:
             text += (
@@ -126,8 +125,8 @@ def load_labelled(
 ) -> LabelledStories:
     """Load stories with human labels of any kind.
 
-    Rows with `turning_points` (or TRIPOD's table) are synopses in five windows, or in their windows
-    if the story is a list of windows; all others are read as by `load_story_salience`.
+    Rows with a column `turning_points`, or of TRIPOD's table, are synopses. They have five windows,
+    unless the story is a list of windows. Other rows are read as by `load_story_salience`.
 
     Args:
         source: as in `load_story_salience`; or `"stories"`, `"everyday"`, `"prose"` or `"synopses"`
@@ -135,9 +134,8 @@ def load_labelled(
             judged by a language model.
         split: a split of the source, or `"all"` for all splits together; default the test split,
             else validation, else the first.
-        second: labels of the same stories, or of some of them, by a second group of annotators: a
-            source of the same kind. Stories are matched by their sentences, or by their ids if the
-            source has labels only, without sentences.
+        second: a source with labels by a second group of annotators for (some of) the same stories,
+            which are matched by their sentences, or by their ids if `second` has no sentences.
         name: the name of the set; default the name of the file, folder or Hub data set.
         cleaning: of TRIPOD's table, see `load_turning_points`.
 
@@ -186,8 +184,8 @@ def _rows(
     stories: Mapping[str, Sequence[str]] | None = None,
     cleaning: Cleaning = "full",
 ) -> list[Row]:
-    """Return the rows of a source in the columns of the package's data sets. Rows without sentences
-    get them from `stories`, sentences by id; then rows with other ids are left out."""
+    """Return the rows of a source in the columns of the package's data sets. For a source without
+    sentences, `stories` has the sentences by id; rows with other ids are left out."""
     is_corpus = isinstance(source, str) and source in CORPORA and not Path(source).exists()
     files = corpus_files(str(source)) if is_corpus else source_files(source)
     if split not in (None, "all", *files):
@@ -206,6 +204,7 @@ def _rows(
         ]
 
     def normalize(row: Mapping[str, Any], where: str) -> Row:
+        """Return a row in the columns of its kind of data. `where` names the row in errors."""
         if is_nested(find_column(first, *STORY_NAMES)):
             return window_twins(row, where, _WINDOWS)
         if first.get("turning_points") is not None:
@@ -216,7 +215,7 @@ def _rows(
 
 
 def _labels(row: Mapping[str, Any], name: str) -> list[float]:
-    """Return the labels of a row in the data `name`. Raise ValueError if it has only summaries."""
+    """Return the labels of a row in the data `name`; raise a `ValueError` if it has none."""
     labels: list[float] | None = row["labels"]
     if labels is None:
         raise ValueError(
@@ -226,8 +225,8 @@ def _labels(row: Mapping[str, Any], name: str) -> list[float]:
 
 
 def _name_of(source: DataSource) -> str:
-    """Return a name for a source: the last part of its path or Hub id, without a suffix. Of several
-    files, the first names the source."""
+    """Return a name for a source: the last part of its path or Hub id without a suffix. Of several
+    files the first is used; loaded rows are called `data`."""
     if isinstance(source, Mapping):
         source = next(iter(source.values()))
     if isinstance(source, (list, tuple)):

@@ -21,8 +21,8 @@ _BATCH = 500_000  # numbers held at once
 
 
 class Mean(NamedTuple):
-    """A mean over stories: its value (nan if it is undefined for all), the number of stories that
-    are averaged (`counted`), and the number for which it is `undefined`."""
+    """The mean of a metric over stories: its `value` (nan if no story counts), how many stories are
+    `counted`, and for how many the metric is `undefined`."""
 
     value: float
     counted: int
@@ -33,7 +33,7 @@ class Mean(NamedTuple):
 
 
 def spearman(scores: ArrayLike, counts: ArrayLike) -> float:
-    """Return Spearman's rank correlation, with mean ranks for ties; nan if a list is constant."""
+    """Return Spearman's rank correlation, ties with mean ranks; nan if either list is constant."""
     x, y = _paired(scores, counts)
     if not x.size or np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")
@@ -41,9 +41,9 @@ def spearman(scores: ArrayLike, counts: ArrayLike) -> float:
 
 
 def auc(scores: ArrayLike, relevant: ArrayLike) -> float:
-    """Return the area under the ROC curve, from 0 to 1: the probability that a relevant sentence
-    (with a vote, True, or any number above zero) scores above one that is not, ties counting half.
-    nan if all or none are relevant."""
+    """Return the area under the ROC curve: the probability that a relevant sentence has a higher
+    score than an irrelevant one; ties count half. A sentence is relevant if its number in
+    `relevant` is above zero. The area is nan if all sentences are relevant, or none."""
     x, y = _paired(scores, relevant)
     is_positive = y > 0
     positives, negatives = int(is_positive.sum()), int((~is_positive).sum())
@@ -59,14 +59,12 @@ def partial_spearman(
     labels: Sequence[ArrayLike],
     controls: Sequence[Sequence[ArrayLike]],
 ) -> float:
-    """Return Spearman's correlation of scores and labels given controls, such as the position and
-    length of sentences: what scores and labels have in common beyond what the controls explain. nan
-    if it is undefined, for example for scores that only follow the position.
+    """Return the Spearman correlation of scores and labels given controls, such as the position and
+    length of sentences; nan if it is undefined, for example if scores only follow the position.
 
-    Ranks are taken within each group and centred, so that groups are not compared with each other.
-    What a linear regression on the ranks of the controls, over all groups together, explains of
-    both ranks is subtracted, and the residuals are correlated. The regression is joint because a
-    single story of five sentences leaves too few degrees of freedom.
+    Ranks are taken within each group and centred. A linear regression, on all groups together since
+    a single group is too short, predicts the ranks of scores and labels from the ranks of the
+    controls. The result is the correlation of the residuals.
 
     Args:
         scores, labels: for each group (a story, or a window of a story), one number per sentence.
@@ -94,9 +92,9 @@ def partial_spearman(
 def _rank_products(
     scores: ArrayLike, labels: ArrayLike, controls: Sequence[ArrayLike]
 ) -> NDArray[np.float64]:
-    """Return the sums of products of the centred ranks of scores, labels and controls of a group,
-    shape `(2 + controls, 2 + controls)`. They are divided by its number of sentences to the third
-    power, so that large groups do not dominate."""
+    """Return the sums of products of the centred ranks of scores, labels and each control, over the
+    sentences of a group: shape `(2 + controls, 2 + controls)`. The sums are divided by the number
+    of sentences to the third power, so that large groups do not dominate."""
     columns = [*_paired(scores, labels), *(np.asarray(control, np.float64) for control in controls)]
     ranks = rankdata(np.stack(columns), axis=1)
     ranks = (ranks - ranks.mean(axis=1, keepdims=True)) / ranks.shape[1]
@@ -104,9 +102,8 @@ def _rank_products(
 
 
 def label_entropy(labels: ArrayLike) -> float:
-    """Return the entropy in bits of a story's labels (votes, or any numbers of 0 or more) as shares
-    of their sum: 0 if everybody chose the same sentence, nan if all are zero. 2 ** (mean entropy
-    over stories) is the perplexity: among how many equally likely sentences annotators hesitate."""
+    """Return the entropy in bits of a story's labels, numbers of 0 or more, as shares of their sum:
+    0 if one sentence has all votes, 1 if two have half each, nan if all labels are zero."""
     values = np.asarray(labels, np.float64)
     if values.ndim != 1 or not (values >= 0).all():
         raise ValueError("entropy needs one label of 0 or more per sentence")
@@ -117,7 +114,7 @@ def label_entropy(labels: ArrayLike) -> float:
 
 
 def mean(values: Iterable[float]) -> Mean:
-    """Return the mean of the values that are not nan, and how many values are and are not nan."""
+    """Return the mean of the values that are not nan, and the numbers of values and of nan."""
     array = np.asarray(list(values), np.float64)
     defined = array[~np.isnan(array)]
     return Mean(
@@ -130,7 +127,7 @@ def mean(values: Iterable[float]) -> Mean:
 def _paired(
     scores: ArrayLike, labels: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return scores and labels as arrays. Raise ValueError for nan, or if their lengths differ."""
+    """Return scores and labels as arrays. Raises a `ValueError` for nan or different lengths."""
     x, y = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     if x.ndim != 1 or x.shape != y.shape or np.isnan([x, y]).any():
         raise ValueError(
@@ -141,8 +138,8 @@ def _paired(
 
 
 class Metric(NamedTuple):
-    """A metric of agreement within a story: its label in tables and cards, and a function of the
-    scores and the labels of the sentences, which returns nan if the metric is undefined."""
+    """A metric of agreement within a story. `label` is the heading in tables and cards. `function`
+    returns the metric for the scores and labels of the sentences, nan if undefined."""
 
     label: str
     function: Callable[[ArrayLike, ArrayLike], float]
@@ -153,9 +150,8 @@ METRICS = {"spearman": Metric("Spearman", spearman), "auc": Metric("AUC", auc)}
 
 
 def mean_of_means(table: ArrayLike) -> NDArray[np.float64]:
-    """Return the mean of each column over stories, for example of each turning point, and then the
-    mean of these means: from shape `(..., stories, columns)` to shape `(...)`. Values that are nan
-    are skipped; the result is nan if all are."""
+    """Return the mean over columns, for example turning points, of the means over stories: from
+    shape `(..., stories, columns)` to shape `(...)`. nan is skipped; nothing but nan gives nan."""
     values = np.asarray(table, np.float64)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Mean of empty slice", RuntimeWarning)
@@ -163,7 +159,7 @@ def mean_of_means(table: ArrayLike) -> NDArray[np.float64]:
 
 
 def bootstrap_interval(values: ArrayLike) -> tuple[float, float]:
-    """Return the 95 % percentile bootstrap interval over stories of `mean_of_means`.
+    """Return the 95 % interval of `mean_of_means(values)` by a percentile bootstrap over stories.
 
     Args:
         values: one number per story, shape `(stories,)`, or several, shape `(stories, columns)`;
@@ -194,11 +190,11 @@ def bootstrap_interval(values: ArrayLike) -> tuple[float, float]:
 
 def paired_permutation_test(a: ArrayLike, b: ArrayLike) -> float:
     """Return the p-value of a two-tailed paired permutation test for the mean difference of two
-    scorers over stories. In each permutation, the values of a random half of the stories are
-    exchanged. If at most `RESAMPLES` exchanges are possible, all are made: the p-value is exact.
+    scorers over stories. Each permutation exchanges the two values of random stories. If at most
+    `RESAMPLES` exchanges are possible, all are made: the p-value is exact.
 
     Args:
-        a, b: a value of each story by each scorer, in the same order. A story with nan is left out.
+        a, b: one value per story by each scorer. A story with nan is left out.
 
     Returns:
         The p-value; 1.0 if all values are equal, nan if no story is left.
@@ -210,8 +206,7 @@ def paired_permutation_test(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def paired_permutation_tests(lines: Sequence[ArrayLike], other: ArrayLike) -> list[float]:
-    """Return the p-value of `paired_permutation_test` of each of `lines` against `other`, with the
-    same permutations for all."""
+    """Return the p-values of `lines` against `other`, all tested with the same permutations."""
     if not len(lines):
         return []
     values = np.stack([np.asarray(each, np.float64) for each in (*lines, other)])

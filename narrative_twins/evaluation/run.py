@@ -69,8 +69,8 @@ def evaluate(
         options: options of `score_stories`, see `ScoringOptions`.
 
     Raises:
-        ValueError: an argument is invalid, or a name is used twice: raised before stories are
-            scored. Or there is no row `against`: raised afterwards.
+        ValueError: an argument is invalid or a name is used twice (raised before stories are
+            scored), or there is no row `against` (raised afterwards).
         RowError, OSError, StoryError: data or an encoder can't be loaded, or a story can't be
             scored.
 
@@ -126,7 +126,7 @@ def evaluate(
 
 
 def _read(data: Any, split: str | None, second: DataSource | None) -> list[LabelledStories]:
-    """Return all data as sets of labelled stories, which are loaded if they are sources."""
+    """Return the sets of labelled stories in `data`; files, folders and Hub ids are loaded."""
     sources = _as_list(data)
     if not sources or None in sources:
         raise ValueError("pass data: a file, a folder or a Hub id of stories with human labels")
@@ -137,7 +137,7 @@ def _read(data: Any, split: str | None, second: DataSource | None) -> list[Label
 
 
 def _named(encoders: Encoders) -> list[tuple[str, list[Any]]]:
-    """Return a name and a list of runs for each encoder."""
+    """Return the name and the list of runs of each entry in `encoders`."""
     if isinstance(encoders, Mapping):
         return [(str(name), _as_list(runs)) for name, runs in encoders.items()]
     return [(encoder_name(encoder), [encoder]) for encoder in _as_list(encoders)]
@@ -145,7 +145,7 @@ def _named(encoders: Encoders) -> list[tuple[str, list[Any]]]:
 
 def encoder_name(encoder: Any) -> str:
     """Return a name for an encoder: `default` for None, else the last part of its path that is not
-    `final` or `checkpoint-N`."""
+    `final` or `checkpoint-N`. For example, `out/seed-1/final` gives `seed-1`."""
     if encoder is None:
         return "default"
     parts = Path(str(getattr(getattr(encoder, "model", None), "name_or_path", encoder))).parts
@@ -154,7 +154,7 @@ def encoder_name(encoder: Any) -> str:
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:
-    """Raise ValueError if two of some names are equal. `kind` says what they name."""
+    """Raise a `ValueError` if a name occurs twice. `kind` is what the names stand for."""
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"more than one {kind} has the name {twice[0]!r}; rename one of them")
 
@@ -162,7 +162,7 @@ def _check_names(kind: str, names: Sequence[str]) -> None:
 def measure(
     data: LabelledStories, scorer: str, runs: Sequence[Scores], rule: Rule = "numbered"
 ) -> Iterator[pd.DataFrame]:
-    """Yield the long table of each run of a scorer by each of its operations."""
+    """Yield a long table of the values of all metrics for each operation and run of a scorer."""
     names = [scores.run for scores in runs]
     for operation in runs[0].values:
         for i, scores in enumerate(runs):
@@ -174,8 +174,8 @@ def measure(
 
 
 def measure_people(data: LabelledStories) -> Iterator[pd.DataFrame]:
-    """Yield the long tables of human agreement, a ceiling for scores: of a second group of
-    annotators, and of each annotator with the others, if the data have such labels."""
+    """Yield long tables of human agreement, a ceiling for scores: of a second group of annotators
+    with the first, and of each annotator with the others, if the data have such labels."""
     if data.second is not None:
         values = _metrics(data, data.second)
         # As in the figures of the paper, both metrics are over the same stories.
@@ -192,8 +192,8 @@ def measure_people(data: LabelledStories) -> Iterator[pd.DataFrame]:
 
 
 def _with_others(labels: NDArray[np.float64], metric: Any) -> float:
-    """Return a metric of each annotator against the mean of the others, averaged over annotators;
-    nan for one annotator. `labels` has shape (annotators, sentences)."""
+    """Return a metric of the labels of one annotator against the mean labels of the others,
+    averaged over annotators; nan for one annotator. `labels` has shape (annotators, sentences)."""
     if len(labels) < 2:
         return math.nan
     others = (np.delete(labels, i, axis=0).mean(axis=0) for i in range(len(labels)))
@@ -208,8 +208,8 @@ def _column(values: Iterable[float]) -> NDArray[np.float64]:
 def _metrics(
     data: LabelledStories, scores: Sequence[Sequence[float] | None], rule: Rule = "numbered"
 ) -> dict[str, NDArray[np.float64]]:
-    """Return by metric the values of the stories, shape (stories, turning points) or (stories, 1),
-    for the scores of a run, one number per sentence. A story without scores (None) has nan."""
+    """Return a run's values by metric: shape (stories, turning points) or (stories, 1); partial
+    correlation (1, 1). `scores` has a list for each story; a story with None has nan as values."""
     values: dict[str, NDArray[np.float64]] = {}
     if data.points is not None:
         areas = [
@@ -238,7 +238,7 @@ def _metrics(
 
 
 def _as_list(values: Any) -> list[Any]:
-    """Return a list or tuple as a list, and any other value as a list with this value."""
+    """Return a list or tuple as a list, and any other value as the only item of a list."""
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 

@@ -27,8 +27,8 @@ class Scores(NamedTuple):
 
     Attributes:
         run: the name of the run, for example the folder of an encoder.
-        values: for each operation (an empty name for a baseline) the scores of each story, one
-            number per sentence; None for a story without scores.
+        values: by operation (an empty name for a baseline), the scores of each story, one number
+            per sentence; None for a story without scores.
         truncated: the number of stories that did not fit the encoder's context.
         context_tokens: the context of the encoder; None for other scorers.
     """
@@ -52,7 +52,7 @@ def encoder_runs(
     loading: Mapping[str, Any] | None = None,
     **scoring: Any,
 ) -> Iterator[Scores]:
-    """Yield the scores by an encoder, or by several of different seeds, each a run.
+    """Yield the scores by each of `encoders`: the runs of one encoder with different seeds.
 
     Args:
         data: the stories to score.
@@ -94,9 +94,9 @@ def _results(
     folder: Path | None,
     settings: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """Return the results of an encoder as JSON data. With a folder they are saved as JSON Lines, in
-    a file that is named by `name` and a digest of the `settings` that they depend on. A complete
-    file is read, not computed again; an interrupted run is resumed from its log."""
+    """Return the results of an encoder as JSON data. In `folder` they are saved as JSON Lines, in a
+    file named after `data`, `name` and a digest of `settings`. A complete file is read, and nothing
+    is scored; an interrupted run is resumed from its log."""
     if folder is None:
         return [result.json() for result in score_stories(data.stories, encoder, options)]
     folder.mkdir(parents=True, exist_ok=True)
@@ -115,8 +115,8 @@ def _results(
 def baseline_scorers(
     names: str | Iterable[str] | None, encoder: Any, loading: Mapping[str, Any], progress: Any
 ) -> Iterator[tuple[str, Scorer]]:
-    """Yield the name and the scorer of registered baselines, by default all. Baselines that embed
-    texts share an encoder with its own pooling and context, which is loaded once."""
+    """Yield the name and the scorer of each baseline in `names` (None: all). Baselines that embed
+    texts share `encoder`, which is loaded if it is a path, with device and dtype from `loading`."""
     if names is not None and not isinstance(names, str):
         names = list(names)
     baselines = [] if names == [] else BASELINES.resolve(names)
@@ -141,13 +141,13 @@ def _baseline_runs(
 
 
 def saved_runs(data: LabelledStories, files: Sequence[str | Path]) -> Iterator[Scores]:
-    """Yield the scores in files, each a run: results of `narrative-twins score --format jsonl`, or
-    votes of `narrative-twins make judgments`. Stories are matched by their sentences; a file may
-    have scores for some of them only.
+    """Yield the scores in each file as a run. A file has results of
+    `narrative-twins score --format jsonl`, or votes of `narrative-twins make judgments`. Stories
+    are matched by their sentences; a file may lack stories.
 
     Raises:
-        OSError, ValueError: a file can't be read, has lines that are not results, or has scores
-            for none of the stories.
+        OSError, ValueError: a file can't be read, has lines that are not results, or has scores for
+            none of the stories.
     """
     for path in files:
         by_story: dict[tuple[str, ...], dict[str, list[float]]] = {}

@@ -28,16 +28,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of figures.
+    """A table of numbers.
 
     Attributes:
         caption: what the table shows.
-        columns: the headings; the first is above the names.
+        columns: the headings of the columns; the first column has the names of the rows.
         rows: cells, one for each column; a row of a single cell is a heading of the rows below it.
         notes: sentences below the table.
-        groups: headings above the columns, each with the number of columns that it spans, together
-            all columns. Empty for none. In Markdown, which has a single line of headings, they are
-            part of the headings of the columns.
+        groups: headings above the headings, each with the number of columns that it spans, together
+            all columns; empty for none. Markdown puts them in front of the headings.
         names: the type of the first column in LaTeX, for example `p{8cm}` for long texts.
     """
 
@@ -113,7 +112,7 @@ def _latex_cell(cell: Cell) -> str:
 
 
 def latex(text: str) -> str:
-    """Return a text with the characters escaped that have a meaning in LaTeX."""
+    """Return a text with escapes for the characters that have a meaning in LaTeX, such as `%`."""
     return "".join(_LATEX.get(char, char) for char in text)
 
 
@@ -123,7 +122,7 @@ def figure(value: float | None, digits: int = 3) -> str:
 
 
 def figure_and_spread(value: float | None, sd: float | None) -> str:
-    """Return a mean with the standard deviation over runs, or alone if `sd` is None or nan."""
+    """Return a mean and its standard deviation, `0.712 ± 0.010`; the mean alone without `sd`."""
     text, spread = figure(value), figure(sd)
     return f"{text} ± {spread}" if text and spread else text
 

@@ -46,19 +46,20 @@ def salience_figure(
     bare: bool = False,
     unit: str = "sentence",
 ) -> Figure:
-    """Return a figure of a story's scores in story order, one panel with a curve per operation. The
-    curves are interrupted at window borders, which are drawn as dotted lines if there is room.
+    """Return a figure of the scores of a story in story order, with one panel and one curve per
+    operation. A curve is interrupted at window borders, which are dotted lines if there is room.
 
     Args:
         sentences: the sentences, or other units, in order.
         windows: half-open ranges of sentence indices.
         scores: by operation, one score per sentence.
-        labelled: by operation, the indices of sentences to number, most important first: at most
-            `MAX_LABELS`, fewer if there is no room. Their first words are listed below the panels.
-        title, notes: a line above the panels, and sentences below them.
+        labelled: by operation, the indices of the sentences to number, most important first, up to
+            `MAX_LABELS` or as many as fit. The first words of numbered sentences are below the
+            panels.
+        title, notes: the line above the panels, and the sentences below them.
         width: the width of the figure in inches.
-        bare: show the panels only.
-        unit: what is scored, for the axis.
+        bare: leave out the title, the first words of sentences and the notes.
+        unit: what is scored, for the label of the horizontal axis.
     """
     inner = width - _LEFT - _RIGHT
     fit = min(MAX_LABELS, int(inner / (_DIGIT * (len(str(len(sentences))) + 0.5))))
@@ -109,8 +110,8 @@ def salience_figure(
 
 
 def space_labels(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Return the `wanted` positions, which rise, moved into the range from `low` to `high` so that
-    neighbours are at least `gap` apart, or evenly spread if there is no room for that gap."""
+    """Return the ascending positions `wanted`, moved to be at least `gap` apart, or evenly spread
+    without room for that, between `low` and `high`: `([1, 1, 9], 2, 0, 10)` gives `[1, 3, 9]`."""
     gap = min(gap, (high - low) / max(1, len(wanted) - 1))
     # First from left to right, moving labels right; then back, moving those beyond the right end
     # left.
@@ -127,7 +128,7 @@ def space_labels(wanted: Sequence[float], gap: float, low: float, high: float) -
 def _draw_curve(
     axes: Axes, number: int, scores: np.ndarray, windows: Sequence[tuple[int, int]]
 ) -> None:
-    """Draw panel `number`: axes, one line per window, and a free strip at the top for numbers."""
+    """Draw panel `number` with a line of scores per window, and a strip for numbers above them."""
     n, style, borders = len(scores), line_style(number), [lo for lo, _ in windows[1:]]
     if n > MAX_MARKERS:
         style |= {"marker": "", "linestyle": "-", "linewidth": 0.6}
@@ -150,8 +151,8 @@ def _draw_curve(
 def _number_sentences(
     axes: Axes, number: int, scores: Sequence[float], indices: Sequence[int], width: float
 ) -> None:
-    """Mark the sentences with these indices in panel `number`, and write their numbers in a row at
-    its top, without overlaps. The panel is `width` inches wide."""
+    """Mark the sentences `indices` in panel `number`, and write their numbers, from 1, in a row at
+    the top of the panel, without overlaps. The panel is `width` inches wide."""
     style = line_style(number) | {"linestyle": "", "markersize": 5.5}
     digit = _DIGIT * len(scores) / width
     size = digit * len(str(len(scores)))

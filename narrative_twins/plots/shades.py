@@ -25,13 +25,12 @@ open."""
 
 
 def hex_color(colour: Colour) -> str:
-    """Return a colour in the notation of CSS and matplotlib, such as `#1b1b1f`."""
+    """Return a colour, such as `(27, 27, 31)`, in the notation of CSS and matplotlib: `#1b1b1f`."""
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
 def shares(scores: list[float]) -> NDArray[np.float64]:
-    """Return the scores scaled to 0 for the lowest of the story and 1 for the highest, shape (n,);
-    all 0 if they are equal. NaN stays NaN."""
+    """Scale scores, shape (n,): the lowest to 0, the highest to 1, equal scores to 0; NaN stays."""
     values = np.asarray(scores, np.float64)
     low = float(np.fmin.reduce(values, initial=np.nan))
     high = float(np.fmax.reduce(values, initial=np.nan))
@@ -39,7 +38,7 @@ def shares(scores: list[float]) -> NDArray[np.float64]:
 
 
 def shades(scores: list[float], pale: Colour = PALE, strong: Colour = STRONG) -> list[Colour]:
-    """Return a colour per score: `pale` for the lowest and NaN, up to `strong` for the highest."""
+    """Return a colour per score: `pale` for the lowest and for NaN, `strong` for the highest."""
     share = np.nan_to_num(shares(scores))
     colours = np.outer(1 - share, pale) + np.outer(share, strong)
     return [(int(red), int(green), int(blue)) for red, green, blue in np.rint(colours)]
@@ -55,13 +54,12 @@ def shaded_cell(
     strong: Container[int] = (),
     paragraphs: Container[int] = (),
 ) -> str:
-    """Return the sentences of a story in order as HTML, each shaded by its score and with a
-    description that is shown while the pointer is on it. Sentences with an index in `strong` are
-    bold, with an index in `paragraphs` begin a paragraph; `notes` are shown below.
+    """Return a story as HTML: the title, the sentences, each shaded by its score, and the notes. A
+    description per sentence is shown while the pointer is on the sentence. Sentences with an index
+    in `strong` are bold; sentences with an index in `paragraphs` begin a paragraph.
 
-    Text and background of a sentence both have colours of their own, so that it can be read on
-    light and dark pages; everything else has the colours of the page. Styles are in attributes,
-    since some notebooks drop style sheets.
+    Sentences have colours for text and background, which can be read on light and dark pages.
+    Styles are in attributes, since some notebooks drop style sheets.
     """
     colours, parts = map(hex_color, shades(scores)), []
     for i, (sentence, colour) in enumerate(zip(sentences[:MAX_SENTENCES], colours, strict=False)):

@@ -63,8 +63,8 @@ _LOCK = threading.RLock()
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Return the colour, line style and marker of the line with this number, as options of
-    matplotlib. They differ for 84 lines, and without colour for 12."""
+    """Return the colour, line style and marker of line `number`, from 0, as options of matplotlib.
+    The first 84 lines look different; in black and white, the first 12."""
     return {
         "color": PALETTE[number % len(PALETTE)],
         "linestyle": LINES[number % len(LINES)],
@@ -74,8 +74,8 @@ def line_style(number: int) -> dict[str, Any]:
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Context in which figures are drawn and saved in the package's style; of the user's settings
-    of matplotlib only the fonts are kept."""
+    """Draw and save figures in the style of the package within the `with` block. Of the user's
+    settings of matplotlib, only the fonts apply."""
     check_extra("plot")
     from matplotlib import rcParams, style
 
@@ -87,7 +87,7 @@ def figure_style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of this size in inches; draw on it within `figure_style`."""
+    """Return an empty figure of this size in inches. Draw on the figure within `figure_style`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -101,7 +101,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 def render(figure: Figure, form: str, dpi: int = 200) -> bytes:
     """Return a figure as the bytes of a file in the format `form`, `"png"` or `"svg"`. Equal
-    figures give equal bytes. An SVG keeps text as text."""
+    figures give equal bytes. An SVG has text as text, not as outlines."""
     data = io.BytesIO()
     # None leaves an entry out.
     names = ("Date", "Creator", "Format", "Type") if form == "svg" else ("Software",)
@@ -111,7 +111,7 @@ def render(figure: Figure, form: str, dpi: int = 200) -> bytes:
 
 
 def check_figure(path: str | os.PathLike[str] | None) -> None:
-    """Check, before anything is drawn, that a figure can be made, and saved if there is a path.
+    """Raise an error if no figure can be drawn or, if there is a `path`, saved there.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -129,26 +129,25 @@ def check_figure(path: str | os.PathLike[str] | None) -> None:
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure as a complete `.png` or `.svg` file. Raises the errors of `check_figure`."""
+    """Save a figure as a `.png` or `.svg` file. Raises the errors of `check_figure`."""
     check_figure(path)
     with atomic_write(path) as file:
         file.write(render(figure, Path(path).suffix.lower()[1:]))
 
 
 def printable(text: str) -> str:
-    """Return a text with U+FFFD in place of control characters, which could control a terminal and
-    are not allowed in HTML, and of lone surrogates, which can't be encoded."""
+    """Return a text with U+FFFD in place of control characters and lone surrogates."""
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line, printable and with each run of white space as one space."""
+    """Return a text as one printable line: a single space replaces each sequence of white space."""
     return printable(" ".join(text.split()))
 
 
 def shortened(text: str, length: int, both_ends: bool = False) -> str:
-    """Return a text as one line of at most `length` characters. An ellipsis replaces what is too
-    long: the end, or with `both_ends` the middle, for example of names."""
+    """Return a text as one line of at most `length` characters. In a longer text an ellipsis
+    replaces the end, or with `both_ends` the middle."""
     line = one_line(text)
     if len(line) <= length:
         return line
@@ -159,15 +158,15 @@ def shortened(text: str, length: int, both_ends: bool = False) -> str:
 def write_line(
     figure: Figure, x: float, y: float, text: str, max_width: float, **style: Any
 ) -> None:
-    """Write a line of text at a position in inches, shortened to at most `max_width` inches.
-    `style` has options of `Figure.text`."""
+    """Write a text as one line, shortened to at most `max_width` inches. `x` and `y` are inches
+    from the lower left corner of the figure; `style` has options of `Figure.text`."""
     width, height = figure.get_size_inches()
     line = fit_text(figure, text, max_width, **style)
     figure.text(x / width, y / height, line, va="baseline", **style)
 
 
 def fit_text(figure: Figure, text: str, max_width: float, **style: Any) -> str:
-    """Return a text, as by `shortened` if it would take more than `max_width` inches."""
+    """Return a text as one line, shortened to at most `max_width` inches when drawn in `style`."""
     # About 30 characters fit an inch: a first cut, so that a long text need not be measured.
     line = shortened(text, int(max_width * 30) + 2)
     probe = figure.text(0, 0, line, **style)

@@ -32,10 +32,10 @@ class Layout:
     """How results are laid out.
 
     Attributes:
-        top: show only this many sentences of each story. JSON keeps all and lists these as `top`;
-            curves label these.
-        console: the width and colours of the format `text`.
-        share: in place of `top`, the share of the sentences in the format `extract`.
+        top: how many sentences of each story to show, the most salient ones; None for all. JSON has
+            all sentences, and the selected ones as `top`; curves number the selected ones.
+        console: has the width and colours of the format `text`.
+        share: for the format `extract`, the share of the sentences to show, in place of `top`.
     """
 
     top: int | None
@@ -55,13 +55,14 @@ class OutputFormat:
 
     Attributes:
         name: the name of the format, which is also the suffix of downloads.
-        write: writes results of stories.
-        media_type: its MIME type.
+        write: a function that writes the results of stories.
+        media_type: the MIME type of the format.
         suffixes: the suffixes of files in this format.
-        write_book: writes the result of a book; None if a book can't have this format.
-        binary: whether its pieces are bytes that no terminal can show.
-        extra: the extra of this package that it needs, such as `plot`.
-        download: whether the web page offers it.
+        write_book: a function that writes the result of a book; None if a book can't have this
+            format.
+        binary: whether the output is bytes that no terminal can show.
+        extra: the extra of this package that the format needs, such as `plot`.
+        download: whether the web page offers the format.
     """
 
     name: str
@@ -74,7 +75,7 @@ class OutputFormat:
     download: bool = True
 
     def check(self) -> None:
-        """Raise an `ImportError` that says what to install, if a library is missing."""
+        """Raise an `ImportError` that says what to install if a library is missing."""
         if self.extra is not None:
             check_extra(self.extra)
 
@@ -84,11 +85,11 @@ FORMATS: dict[str, OutputFormat] = {}
 
 
 def register_format(name: str, media_type: str, **properties: Any) -> Callable[[Writer], Writer]:
-    """Return a decorator that registers a function as the writer of a format. `properties` are the
-    other fields of `OutputFormat`."""
+    """Return a decorator that registers a function as the writer of the format `name`. `properties`
+    are further fields of `OutputFormat`."""
 
     def register(write: Writer) -> Writer:
-        """Register a writer, and return it unchanged."""
+        """Register `write` as the writer of the format, and return it unchanged."""
         FORMATS[name] = OutputFormat(name, write, media_type, **properties)
         return write
 
@@ -107,8 +108,8 @@ def write_results(
     console: Console | None = None,
     share: float | None = None,
 ) -> Pieces:
-    """Return results in a format, in pieces that are made lazily. For an image of none or several
-    stories, the first piece raises a `ValueError`.
+    """Return results in the format `name`, as pieces that are made lazily. An image shows one
+    story: for none or several, the first piece raises a `ValueError`.
 
     Args:
         results: the results of stories, from `score_stories`, or the result of a book.
@@ -132,7 +133,7 @@ def write_results(
     download=False,
 )
 def _text(results: Iterable[StorySalience], layout: Layout) -> Pieces:
-    """Yield a table for the terminal per story."""
+    """Yield each story as a table for the terminal."""
     for result in results:
         with layout.console.capture() as captured:
             layout.console.print(to_table(result, layout.top))
@@ -146,8 +147,8 @@ def _text(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     download=False,
 )
 def _extract(results: Iterable[StorySalience], layout: Layout) -> Pieces:
-    """Yield the most salient sentences of each story, one per line and in story order, under the
-    name of the story if there are several."""
+    """Yield the most salient sentences of each story, one per line and in story order. If there are
+    several stories, the name of each story is above its sentences."""
     remaining = iter(results)
     first = list(islice(remaining, 2))
     for at, result in enumerate(chain(first, remaining)):
@@ -163,7 +164,7 @@ def _extract(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     write_book=lambda book, layout: [json.dumps(book.json(), ensure_ascii=False) + "\n"],
 )
 def _json(results: Iterable[StorySalience], layout: Layout) -> Pieces:
-    """Yield a JSON list with an object per story."""
+    """Yield a JSON list with one object per story."""
     yield "["
     separator = ""
     for result in results:
@@ -174,13 +175,13 @@ def _json(results: Iterable[StorySalience], layout: Layout) -> Pieces:
 
 @register_format("jsonl", "application/jsonl", suffixes=(".jsonl", ".ndjson"), download=False)
 def _json_lines(results: Iterable[StorySalience], layout: Layout) -> Pieces:
-    """Yield a JSON object per story, each on a line."""
+    """Yield one JSON object per story, each on a line."""
     for result in results:
         yield f"{_object(result, layout)}\n"
 
 
 def result_data(result: StorySalience, top: int | None) -> dict[str, Any]:
-    """Return a result as JSON data; with its `top` most salient sentences unless `top` is None."""
+    """Return a result as JSON data, with a list of the `top` most salient sentences unless None."""
     data = result.json()
     if top is not None:
         data["top"] = [asdict(sentence) for sentence in result.top(top)]
@@ -188,13 +189,13 @@ def result_data(result: StorySalience, top: int | None) -> dict[str, Any]:
 
 
 def _object(result: StorySalience, layout: Layout) -> str:
-    """Return `result_data` as JSON on one line."""
+    """Return a result as JSON on one line."""
     return json.dumps(result_data(result, layout.top), ensure_ascii=False)
 
 
 @register_format("csv", "text/csv", suffixes=(".csv",))
 def _csv(results: Iterable[StorySalience], layout: Layout) -> Pieces:
-    """Yield the names of the columns, and a line per sentence."""
+    """Yield CSV: a line with the names of the columns, then a line per sentence."""
     header = ["story", "index", "window", "start", "end", "sentence"]
     for at, result in enumerate(results):
         lines = [] if at else [_row(*header, *result.scores)]
@@ -212,7 +213,7 @@ def _row(*cells: Any) -> str:
     """Return the cells of a row as a line of CSV."""
     line = io.StringIO()
     # With this terminator cells that have a carriage return are quoted too.
-    csv.writer(line, lineterminator="\r\n").writerow(map(_as_text, cells))
+    csv.writer(line, lineterminator="\r\n").writerow(map(_without_formula, cells))
     return line.getvalue().removesuffix("\r\n") + "\n"
 
 
@@ -220,9 +221,9 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 """How a formula begins; spreadsheets in some languages take fullwidth signs for the others."""
 
 
-def _as_text(cell: Any) -> Any:
-    """Return a cell that a spreadsheet shows unchanged: a text that it would take for a formula
-    gets an apostrophe in front (OWASP, "CSV injection")."""
+def _without_formula(cell: Any) -> Any:
+    """Return a cell of CSV with an apostrophe in front if a spreadsheet would read it as a formula:
+    `=A1` becomes `'=A1` (OWASP, "CSV injection")."""
     is_formula = isinstance(cell, str) and cell.startswith(_FORMULAS)
     return f"'{cell}" if is_formula else cell
 
@@ -231,12 +232,12 @@ def _as_text(cell: Any) -> Any:
     "html", "text/html", suffixes=(".html", ".htm"), write_book=lambda book, layout: book_html(book)
 )
 def _html(results: Iterable[StorySalience], layout: Layout) -> Pieces:
-    """Yield a page with all stories, in pieces."""
+    """Return the pieces of an HTML page with all stories."""
     return to_html(results, layout.top)
 
 
 def _register_image(form: str, media_type: str) -> None:
-    """Register an image format, `"png"` or `"svg"`."""
+    """Register the image format `form`, which is `"png"` or `"svg"`."""
 
     @register_format(
         form,
@@ -247,7 +248,7 @@ def _register_image(form: str, media_type: str) -> None:
         extra="plot",
     )
     def image(results: Iterable[StorySalience], layout: Layout) -> Pieces:
-        """Yield the curves of one story. Raises a `ValueError` for none or several."""
+        """Yield an image of the curves of one story. Raises a `ValueError` for none or several."""
         # Two tell one story from several, of which there may be millions.
         first = list(islice(results, 2))
         if len(first) != 1:
@@ -263,14 +264,14 @@ _register_image("svg", "image/svg+xml")
 
 
 def read_results(paths: Iterable[str | os.PathLike[str]]) -> Iterator[StorySalience]:
-    """Yield saved results, lazily and in order. Stories without an id are numbered across files.
+    """Yield saved results, lazily and in order. Their `index` counts the stories of all files.
 
     Args:
         paths: files from `narrative-twins score` with `--format jsonl` or `json`, or lines of
             `StorySalience.json` as JSON; `-` for standard input, as JSON Lines.
 
     Raises:
-        ValueError: a file can't be read, or has something else; the message names the place.
+        ValueError: a file can't be read, or something in it is no result; the message says where.
     """
     index = 0
     for path in paths:

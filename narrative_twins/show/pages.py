@@ -26,7 +26,7 @@ _PIECES = 500
 
 @cache
 def templates(package: str = "narrative_twins.show") -> Environment:
-    """Return the jinja environment of a package's templates. It escapes all text but `Markup`."""
+    """Return the jinja environment of a package's templates. All text but `Markup` is escaped."""
     environment = Environment(
         loader=PackageLoader(package),
         autoescape=True,
@@ -39,22 +39,22 @@ def templates(package: str = "narrative_twins.show") -> Environment:
 
 
 def to_html(results: Iterable[StorySalience], top: int | None = None) -> Iterator[str]:
-    """Yield an HTML page of results in pieces. It has no scripts and no external resources. Results
-    are read lazily, and `top` limits the sentences of each story as in `to_table`."""
+    """Yield an HTML page of results in pieces, without scripts and external resources. Results are
+    read lazily. For each story the `top` most salient sentences are shown (None: all)."""
     sections = (Markup(section(result, top)) for result in results)
     return page("stories.html", "Narrative salience", sections=sections)
 
 
 def book_html(result: BookSalience) -> Iterator[str]:
-    """Yield an HTML page of a book in pieces: its table of contents, shaded by salience, that opens
-    down to the sentences. It has no scripts, and is light or dark as the reader's system is."""
+    """Yield an HTML page of a book, in pieces and without scripts: the table of contents, shaded by
+    salience. Chapters open to show their scenes and sentences."""
     title, chapters = f"{result.name}: narrative salience", book_contents(result)
     return page("book.html", title, result=result, chapters=chapters)
 
 
 def book_contents(result: BookSalience) -> Iterator[Markup]:
-    """Yield the table of contents of a book as HTML: an element per chapter, which opens down to
-    the sentences. Shades are the variables `--light` and `--dark` of elements of class `unit`."""
+    """Yield each chapter of a book as an HTML element of the table of contents, which opens to show
+    scenes and sentences. Shades are the CSS variables `--light` and `--dark` of class `unit`."""
     scenes = result.scenes
     values: dict[str, Any] = {
         "result": result,
@@ -69,8 +69,8 @@ def book_contents(result: BookSalience) -> Iterator[Markup]:
 
 
 def _styles(result: BookSalience, level: Level) -> list[Markup]:
-    """Return the style attribute of each unit of a level, with its shade: of a chapter within the
-    book, of a scene within its chapter, of a sentence within its scene; empty if not scored."""
+    """Return an HTML attribute `style` with the shade of each unit of a level, empty without
+    scores. Shades compare the chapters of the book, scenes of a chapter or sentences of a scene."""
     units = result.units(level)
     if level not in result.levels:
         return [Markup("")] * len(units)
@@ -84,15 +84,14 @@ def _styles(result: BookSalience, level: Level) -> list[Markup]:
 
 
 def page(template: str, title: str, **values: Any) -> Iterator[str]:
-    """Return a page in pieces, rendered from a template with these values and a title, which is any
-    text. Its content security policy forbids scripts and external resources."""
+    """Return a page in pieces, rendered from a template file with `values` and any `title`."""
     stream = templates().get_template(template).stream(title=shortened(title, 120), **values)
     stream.enable_buffering(_PIECES)
     return stream
 
 
 def section(result: StorySalience, top: int | None = None) -> str:
-    """Return one story as HTML: a heading and a table of sentences, limited as by `to_table`."""
+    """Return a story as HTML: a heading and a table of its sentences, `top` as in `to_table`."""
     windows, names = shown_windows(result, top), list(result.scores)
     is_excerpt = sum(map(len, windows.values())) < len(result.sentences)
     return (
@@ -115,7 +114,7 @@ def section(result: StorySalience, top: int | None = None) -> str:
 
 
 def _headings(result: StorySalience) -> dict[int, list[str]]:
-    """Return the headings of a story that are in no sentence, by the index of the next sentence."""
+    """Return the headings that are in no sentence, by the index of the sentence that follows."""
     headings: dict[int, list[str]] = {}
     for lo, hi in find_headings(result.story.text):
         after = bisect_left(result.spans, (lo, 0))

@@ -30,8 +30,8 @@ _STARRED = Style(bold=True, color=INK, bgcolor=hex_color(STRONG))
 
 
 def in_encoding(text: str, encoding: str) -> str:
-    """Return a text that an encoding can write: the text itself, or with ASCII in place of stars,
-    bars and lines, and `?` in place of other characters that the encoding lacks."""
+    """Return `text` unchanged if `encoding` has all its characters. Otherwise, ASCII characters
+    replace stars, bars and lines, and `?` replaces other characters that `encoding` lacks."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
@@ -40,13 +40,13 @@ def in_encoding(text: str, encoding: str) -> str:
 
 
 def marked(result: StorySalience, operation: str) -> set[int]:
-    """Return the indices of the sentences that have a star by an operation, see `Scored.marked`."""
+    """Return the indices of the sentences with a star, the most salient fifth by an operation."""
     return set(result.marked(operation))
 
 
 def shown_windows(result: StorySalience, top: int | None) -> dict[str, list[int]]:
-    """Return the indices of the `top` most salient sentences (None for all) by window. The keys are
-    headings of the windows, counted from 1. Windows without such a sentence are left out."""
+    """Return by window the indices of the `top` most salient sentences of a story (None: all). Keys
+    are such as `window 1: sentences 1 to 7`. Windows without such a sentence are left out."""
     shown = set(result.highest(len(result.sentences) if top is None else top))
     windows = {
         f"window {w}: sentences {lo + 1} to {hi}": [i for i in range(lo, hi) if i in shown]
@@ -56,7 +56,7 @@ def shown_windows(result: StorySalience, top: int | None) -> dict[str, list[int]
 
 
 def caption(result: StorySalience) -> str:
-    """Return the legend of stars and shades, with the notes on the scores."""
+    """Return the text below a story: what stars and shades mean, and notes on the scores."""
     legend = (
         f"{MARK} the most salient fifth by each operation; bars and shades go from the lowest score"
         f" of the story to the highest; sentences are highlighted by {result.primary_operation}."
@@ -65,24 +65,23 @@ def caption(result: StorySalience) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text from outside on one line that is safe to print."""
+    """Return a text from outside as one line that is safe to print."""
     return for_terminal(one_line(text))
 
 
 def bars_of(values: list[float]) -> list[str]:
-    """Return a bar for each value, from the lowest to the highest of them; a space for NaN."""
+    """Return a bar per value: `▁` for the lowest up to `█` for the highest; a space for NaN."""
     return [" " if math.isnan(share) else BARS[round(share * 7)] for share in shares(values)]
 
 
 def to_table(result: StorySalience, top: int | None = None) -> Table:
-    """Return a `rich` table of a story: one row per sentence, one column per operation, a heading
-    per window. It can be read on dark and light terminals and without colour: bars grow with
-    salience, and the most salient scores have a star and a coloured background. By the primary
-    operation, the most salient sentences are bold, and the lower half is dim.
+    """Return a `rich` table of a story: a row per sentence, a column per operation, a heading per
+    window. Bars grow with salience; the most salient scores have a star and a coloured background.
+    The most salient sentences by the primary operation are bold; the less salient half is dim.
 
     Args:
         result: a result, from `score_stories`.
-        top: show only this many sentences, the most salient, in story order.
+        top: how many sentences to show, the most salient ones in story order; None for all.
     """
     table = _table([*result.scores, "sentence"])
     table.title, table.title_style = Text(_cell(result.title), "bold"), "bold"
@@ -110,7 +109,7 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
 
 
 def _table(columns: Sequence[str]) -> Table:
-    """Return an empty table: a column of numbers, one for each score, and a wide one of text."""
+    """Return an empty table: a column of numbers, then `columns`, the last one wide, for text."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, expand=True)
     for name in ("#", *columns[:-1]):
         table.add_column(Text(_cell(name)), justify="right", no_wrap=True)
@@ -119,8 +118,8 @@ def _table(columns: Sequence[str]) -> Table:
 
 
 def book_text(result: BookSalience, top: int, console: Console) -> Iterator[str]:
-    """Yield, as pieces of text, a table of contents with scores and bars, the `top` most salient
-    sentences of each chapter in story order, and the notes, in the console's width and colours."""
+    """Yield a book's result as text in pieces: a table of contents with scores and bars, the `top`
+    most salient sentences of each chapter in story order, and notes. `console` sets the width."""
     with console.capture() as captured:
         console.print(Text(f"{_cell(result.name)}: {result.extent}", _BOLD), soft_wrap=True)
         if result.levels != ("sentence",):
@@ -155,12 +154,12 @@ def book_text(result: BookSalience, top: int, console: Console) -> Iterator[str]
 
 
 def _trimmed(text: str) -> str:
-    """Return lines without the spaces by which they are padded to the width of the console."""
+    """Return a text without the spaces at the ends of its lines."""
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 def _contents(result: BookSalience) -> Table:
-    """Return a table of the chapters of a book and their scenes, with scores and bars."""
+    """Return a table of the chapters of a book, each with its scenes, with scores and bars."""
     names = list(dict.fromkeys([*result.chapters.scores, *result.scenes.scores]))
     table = _table([*names, "chapter"])
     scenes = _with_bars(result.scenes, names, result.chapters.inside, result.dtype)
@@ -179,8 +178,8 @@ def _contents(result: BookSalience) -> Table:
 def _with_bars(
     units: Scored, names: Sequence[str], groups: Sequence[Span], dtype: str | None
 ) -> list[list[str]]:
-    """Return, for each unit, its score by each operation in `names` as text with a bar, empty if it
-    has none. Bars compare the units of a group; `groups` are half-open ranges."""
+    """Return texts per unit: for each operation in `names` the score with a bar, such as `0.123 ▆`,
+    or an empty text without a score. Bars compare the units of each range in `groups`."""
     columns = []
     for name in names:
         if name not in units.scores:

@@ -110,7 +110,7 @@ def test_sentences_are_shaded_and_have_their_scores_and_a_curve():
 def test_scores_are_those_of_the_engine_and_can_be_shaded_by_another_operation(page, bert_folder):
     changes = scored(page, windows="2, 2", method=EXACT)
     (result,) = score_stories([TALE], bert_folder, windows=[2, 2])
-    kept = page.scoring.results[changes["token"]]
+    kept = page.scoring.results[changes["key"]]
     assert_same_result(kept.json(), result.json())
     assert changes["operation"]["choices"] == list(OPERATIONS)
     assert changes["operation"]["value"] == "summarization" and changes["operation"]["visible"]
@@ -118,19 +118,19 @@ def test_scores_are_those_of_the_engine_and_can_be_shaded_by_another_operation(p
     assert "Agrees best with human readers" in changes["result"]
     assert changes["result"].count('class="rule"') == 1
     assert str(kept.extract(1, "summarization")) in unescape(changes["result"])
-    other = named(page, page.shade(changes["token"], "shifting"))
+    other = named(page, page.shade(changes["key"], "shifting"))
     assert "shaded by shifting" in other["result"]
-    for token, operation in (("gone", "shifting"), (changes["token"], "<b>")):
+    for token, operation in (("gone", "shifting"), (changes["key"], "<b>")):
         assert "score the text again" in named(page, page.shade(token, operation))["status"]
 
 
 def test_truncation_and_approximation_are_noted(page):
     changes = scored(page, "Nadia found a map.\n" * 200, windows="20", split="lines")
-    kept = page.scoring.results[changes["token"]]
+    kept = page.scoring.results[changes["key"]]
     assert "The scores are approximate (one-pass)." in changes["status"]
     assert kept.truncated and f"up to {kept.cut_tokens} of its tokens" in changes["status"]
     changes = scored(page, "Nadia\ud800 ran. \ud83d\ude00 It rained.")
-    assert page.scoring.results[changes["token"]].story.text == "Nadia\ufffd ran. 😀 It rained."
+    assert page.scoring.results[changes["key"]].story.text == "Nadia\ufffd ran. 😀 It rained."
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_scores_of_a_book_are_those_of_score_book(page, bert_folder, tmp_path):
     path = written(tmp_path, "book3.epub")
     changes = scored_book(page, path, method=EXACT)
     expected = score_book(path, bert_folder, approximate=None)
-    result = page.scoring.results[changes["token"]]
+    result = page.scoring.results[changes["key"]]
     assert (result.extent, result.approximate) == (expected.extent, expected.approximate)
     for level in LEVELS:
         scores = expected.at(level).scores_of()
