@@ -70,7 +70,7 @@ class Embedder:
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of texts, shape (texts, dimensions). Vectors of the previous call are
-        reused, since several baselines may embed the same story.
+        reused.
 
         Raises:
             StoryError: a text has no tokens, or a vector is not finite.
@@ -85,7 +85,7 @@ class Embedder:
         return vectors
 
     def _encode(self, texts: list[str]) -> NDArray[np.float32]:
-        """Return the vectors of texts, by the encoder, which is loaded first if it is a name."""
+        """Return the vectors of texts, shape (texts, dimensions); load the encoder if necessary."""
         encoder = self._encoder
         if encoder is None or isinstance(encoder, (str, Path)):
             encoder = self._encoder = StoryEncoder.from_pretrained(encoder)
@@ -119,7 +119,8 @@ class EmbeddingBaseline(Baseline):
     """A baseline that compares embeddings of texts, each read alone.
 
     Args:
-        encoder: see `TextEncoder`; None for the encoder of `baseline_scores`, else the default one.
+        encoder: see `TextEncoder`; None: the encoder of `baseline_scores`, otherwise the default
+            one.
     """
 
     def __init__(self, encoder: TextEncoder = None) -> None:
@@ -132,8 +133,8 @@ class EmbeddingBaseline(Baseline):
 
     @abstractmethod
     def compare(self, story: Story, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the scores of the sentences, shape `(len(story),)`, from the vectors of `texts`,
-        shape `(texts, dimensions)`."""
+        """Return the scores of the sentences, shape `(len(story),)`. `vectors` are the embeddings
+        of `texts(story)`, shape `(texts, dimensions)`."""
 
     def scores(self, story: Story) -> NDArray[np.float64]:
         """Return the scores of the sentences; raise StoryError if a text can't be embedded."""
@@ -169,7 +170,7 @@ def baseline_scores(
 
     Raises:
         TypeError, ValueError: a baseline is unknown or an argument invalid; raised at the call.
-        StoryError: a story can't be scored. Has its index; raised after the results before it.
+        StoryError: a story can't be scored. Raised with its index after the results before.
     """
     check_stories(stories)
     embedder = Embedder(encoder)
@@ -186,7 +187,7 @@ def baseline_scores(
 def _results(
     stories: Iterator[Story], baselines: list[Baseline], progress: Progress
 ) -> Iterator[StorySalience]:
-    """Yield the result of each story; raise StoryError with the index of a story that has none."""
+    """Yield the result of each story; raise StoryError with the index of a story without result."""
     index = 0
     with closing(progress):
         try:
@@ -290,7 +291,7 @@ def textrank_scores(similarities: ArrayLike, *, damping: float = DAMPING) -> NDA
         damping: the probability to follow an edge, at least 0 and below 1.
 
     Returns:
-        Scores of shape (n,) that sum to 1. A sentence similar to no other has equal edges to all.
+        Scores of shape (n,) that sum to 1. A sentence without edges gets equal edges to all.
 
     Raises:
         ValueError: the similarities are not a symmetric, finite matrix, or the damping is invalid.
@@ -308,11 +309,11 @@ def lexrank_scores(
     similarity to itself exceeds the threshold.
 
     Args:
-        similarities: as for `textrank_scores`, but also of each sentence to itself.
+        similarities: as for `textrank_scores`; the diagonal is used, too.
         threshold: sentences have an edge if their similarity exceeds it; all edges have the same
             weight. None is continuous LexRank: edges are weighted by similarity, and negative
             similarities count as 0. The paper chose 0.1 for cosines of tf-idf vectors.
-        damping: as for `textrank_scores`. (The paper writes d for 1 - damping.)
+        damping: as for `textrank_scores`. (d in the paper is 1 - damping.)
 
     Returns:
         Scores of shape (n,) that sum to 1. They are all equal if all similarities exceed the
@@ -340,7 +341,7 @@ def _check_similarities(similarities: ArrayLike) -> NDArray[np.float64]:
 
 def _pagerank(weights: NDArray[np.float64], damping: float) -> NDArray[np.float64]:
     """Return the PageRank of n nodes, shape (n,). `weights`, shape (n, n), has the weights of edges
-    from rows to columns. It is overwritten, since each copy of the largest takes 800 MB."""
+    from rows to columns. To save memory, `weights` is overwritten."""
     if not 0 <= damping < 1:
         raise ValueError(f"damping={damping}: must be at least 0 and below 1")
     n = len(weights)
@@ -359,7 +360,7 @@ def _pagerank(weights: NDArray[np.float64], damping: float) -> NDArray[np.float6
 
 
 def cosine_matrix(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """Return the cosine of each pair of rows of `vectors`, shape (n, n); 0 for a zero vector."""
+    """Return the cosines of all pairs of n `vectors`, shape (n, n); 0 for a zero vector."""
     rows = np.asarray(vectors, np.float64)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     unit = rows / np.where(norms == 0, 1.0, norms)
@@ -374,7 +375,7 @@ class _Graph(EmbeddingBaseline):
         self.damping = damping
 
     def texts(self, story: Story) -> tuple[str, ...]:
-        """Return the sentences. Raise StoryError if they are more than `MAX_SENTENCES`."""
+        """Return the sentences; raise StoryError if there are more than `MAX_SENTENCES`."""
         if len(story) > MAX_SENTENCES:
             raise StoryError(
                 f"the story has {len(story):,} sentences, and {self.name} compares at most"
@@ -385,8 +386,8 @@ class _Graph(EmbeddingBaseline):
 
 @register_baseline
 class TextRank(_Graph):
-    """`textrank_scores` of the cosines of sentence embeddings. For the arguments see there and
-    `EmbeddingBaseline`."""
+    """`textrank_scores` of the cosines of sentence embeddings; takes the arguments of
+    `EmbeddingBaseline` and `damping`."""
 
     name = "textrank"
     meaning = "how central the sentence is among similar sentences"
@@ -397,10 +398,9 @@ class TextRank(_Graph):
 
 @register_baseline
 class LexRank(_Graph):
-    """`lexrank_scores` of the cosines of sentence embeddings. For the arguments see there and
-    `EmbeddingBaseline`. The default is continuous LexRank, since a threshold fits only one kind of
-    vectors: the cosines of sentence embeddings in a short story often all exceed 0.1, and then all
-    sentences tie."""
+    """`lexrank_scores` of the cosines of sentence embeddings; takes the arguments of
+    `EmbeddingBaseline`, `threshold` and `damping`. The default is continuous LexRank, since the
+    cosines of a short story often all exceed 0.1, and then all sentences tie."""
 
     name = "lexrank"
     meaning = "how central the sentence is among similar sentences, itself included"

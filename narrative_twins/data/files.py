@@ -33,8 +33,9 @@ of values that Python can't represent."""
 
 
 class Record(NamedTuple):
-    """A row of a file: its location for error messages, its id, and its columns (`row`). If the row
-    can't be read, `row` is the RowError; only for callers that want that, see `read_records`."""
+    """A row of a data file: its location for error messages (`where`), its `id`, and its columns
+    (`row`). `row` is a RowError only for an unreadable row in `read_records(path,
+    strict=False)`."""
 
     where: str
     id: str
@@ -42,12 +43,15 @@ class Record(NamedTuple):
 
 
 def read_records(path: str, strict: bool = True) -> Iterator[Record]:
-    """Yield the rows of a data file, lazily if its format allows it. The id of a row is its `"id"`,
-    else its key in a JSON object of rows, else `FILE:NUMBER`. A whole number may be a float, since
-    pandas writes floats if some rows have no id. Raises RowError if the format is unknown, the file
-    can't be read or a row is not an object of columns. If `strict`, it also raises if an id is
-    neither text nor a whole number, or a row or a row group of Parquet can't be read; if not, such
-    a row or group is a record whose `row` is the RowError."""
+    """Yield the rows of a data file, one at a time if the format allows it. The id of a row is its
+    column `id`, else its key in a JSON object of rows, else `FILE:NUMBER`; the id 3.0 becomes
+    `"3"`.
+
+    Raises RowError if the format is unknown, the file can't be read, or a row is not an object of
+    columns. With `strict`, an unreadable row or Parquet row group is a RowError too, and so is an
+    id that is neither text nor a whole number. Without it, an unreadable row or row group becomes a
+    record whose `row` is the RowError.
+    """
     suffix = _suffix(path)
     if suffix is None:
         raise RowError(path, f"unknown format; use {', '.join(_READERS)}")
@@ -81,13 +85,14 @@ def is_data_file(path: str) -> bool:
 
 
 def _suffix(path: str) -> str | None:
-    """Return the suffix of a supported format that a path ends in, such as `.jsonl`, or None."""
+    """Return the suffix of a path if its format is supported, such as `.jsonl` or `.csv.gz`; else
+    None."""
     return next((suffix for suffix in _READERS if path.lower().endswith(suffix)), None)
 
 
 @contextmanager
 def _readable(path: str) -> Iterator[None]:
-    """Turn errors of reading the file `path`, in the block, into RowError."""
+    """Raise errors of reading the file `path` within the `with` block as RowError."""
     try:
         yield
     except RowError:
@@ -106,8 +111,8 @@ def _json_lines(path: str, file: IO[bytes]) -> Iterator[Entry]:
 
 
 def _json(path: str, file: IO[bytes]) -> Iterator[Entry]:
-    """Yield the rows of a JSON file: a list of rows, an object of rows by id, or a single row. JSON
-    Lines are also read, since `Dataset.to_json` writes them under any name."""
+    """Yield the rows of a JSON file: a list of rows, an object of rows by id, or a single row. A
+    file that is named `.json` and contains JSON Lines is read, too."""
     first, second = (file.readline(_FIRST_BYTES).strip() for _ in range(2))
     file.seek(0)
     if first.startswith(b"{") and first.endswith(b"}") and second.startswith(b"{"):
@@ -125,14 +130,14 @@ def _json(path: str, file: IO[bytes]) -> Iterator[Entry]:
 
 
 def _csv(path: str, file: IO[bytes]) -> Iterator[Entry]:
-    """Yield the rows that a reader in `TABLES` makes of the lines of a CSV table."""
+    """Yield the rows of a CSV table, read by the function in `TABLES` that fits its columns."""
     columns, rows = table_rows(file)
     reader = read_table(path, columns)
     yield from reader((f"{path}, line {number}", check_cells(row)) for number, row in rows)
 
 
 def _parquet(path: str, file: IO[bytes]) -> Iterator[Entry]:
-    """Yield the rows of a Parquet file, with a RowError in place of what can't be read."""
+    """Yield the rows of a Parquet file. An unreadable row or row group is yielded as a RowError."""
     with pyarrow.parquet.ParquetFile(file) as table:
         first = 0
         for group in range(table.num_row_groups):
@@ -149,7 +154,8 @@ def _parquet(path: str, file: IO[bytes]) -> Iterator[Entry]:
 def _batch_rows(
     path: str, batches: Iterable[pyarrow.RecordBatch], number: Iterator[int]
 ) -> Iterator[Entry]:
-    """Yield the rows of batches, counted by `number`; an unreadable row is a RowError."""
+    """Yield the rows in batches of a Parquet file, an unreadable row as a RowError. `number` yields
+    the number of each row in the file."""
     for batch in batches:
         names = batch.schema.names
         if twice := next((name for name in names if names.count(name) > 1), None):
@@ -163,7 +169,7 @@ def _batch_rows(
 
 
 def _row_or_problem(batch: pyarrow.RecordBatch) -> Any:
-    """Return the only row of a batch or, if it can't be read, a text that says why."""
+    """Return the row in a batch of one row; if it can't be read, return the reason as a text."""
     try:
         return batch.to_pylist()[0]
     except _FILE_ERRORS as error:

@@ -28,7 +28,8 @@ _LOOSE = re.compile(r"\s+(?=[,.;:!?](?!\w))")
 
 
 def read_table(path: str, columns: Iterable[str]) -> Callable[[Rows], Iterator[Entry]]:
-    """Return the reader in `TABLES` for a table with these columns. Raise RowError if none fits."""
+    """Return the function in `TABLES` that reads a table with these columns. Raise RowError, with
+    the `path` of the table, if there is none."""
     names = list(filter(None, columns))
     for needed, reader in TABLES.items():
         if set(needed) <= set(names):
@@ -39,10 +40,10 @@ def read_table(path: str, columns: Iterable[str]) -> Callable[[Rows], Iterator[E
 
 
 def _read_labels(rows: Rows) -> Iterator[Entry]:
-    """Yield a row for `load_story_salience` for each story of a table with one row per sentence, or
-    per sentence and annotator: with `annotations` if annotators are named, else with `labels`.
-    Sentences with the same `window` form a window. Raises RowError if a cell is invalid, or the
-    rows of a story are not together and, for each annotator, in story order."""
+    """Yield one row per story, for `load_story_salience`, of a table of labels. The table has a row
+    for each sentence (and annotator). The labels become `annotations` if annotators are named, else
+    `labels`. Sentences with the same `window` form a window. Raises RowError if a cell is invalid,
+    the rows of a story are not together, or its annotators have different sentences."""
     names = (*_LABEL_COLUMNS, *_OPTIONAL_COLUMNS)
     cells = (
         (where, {name: (row.get(name) or "").strip() for name in names}) for where, row in rows
@@ -61,7 +62,8 @@ def _read_labels(rows: Rows) -> Iterator[Entry]:
 def _labelled_story(
     where: str, story_id: str, rows: list[tuple[str, dict[str, str]]]
 ) -> dict[str, Any]:
-    """Return the rows of a story in a table of labels as one row, see `_read_labels`."""
+    """Merge the rows of a story in a table of labels, each a pair of its location and its cells,
+    into one row. `where` is the location of the first."""
     by_annotator: dict[str, list[tuple[str, str, float]]] = {}
     for place, row in rows:
         if not all(row[name] for name in _LABEL_COLUMNS):
@@ -89,7 +91,7 @@ def _labelled_story(
 
 
 def _number(text: str, where: str) -> float:
-    """Return the label in a cell. Raise RowError if it is not a finite number."""
+    """Return the label in the cell `text`; raise RowError if it is not a finite number."""
     try:
         label = float(text)
     except ValueError:
@@ -101,10 +103,10 @@ def _number(text: str, where: str) -> float:
 
 
 def _read_synopses(rows: Rows) -> Iterator[Entry]:
-    """Yield a row for each film synopsis in TRIPOD's table: its cleaned `sentences`, the sentences
-    as `released` with the paper, and its `turning_points`, counted from 0. Sentences that cleaning
-    leaves empty are kept, so that the turning points stay valid. A synopsis that repeats another
-    one, with the labels of another annotator, is skipped."""
+    """Yield a row for each film synopsis in TRIPOD's table: its `sentences`, cleaned by `_clean`;
+    the sentences cleaned by `as_released` (`released`); and the indices of its `turning_points`.
+    Sentences that cleaning leaves empty are kept, so that the indices stay valid. A synopsis that
+    repeats another one, with the labels of another annotator, is skipped."""
     for where, row in rows:
         name = str(row["movie_name"])
         if not name.endswith(("_1", "_2")):
@@ -118,21 +120,22 @@ def _read_synopses(rows: Rows) -> Iterator[Entry]:
 
 
 def _clean(sentence: str) -> str:
-    """Return a sentence of TRIPOD without names of actors, footnote marks and extra white space."""
+    """Return a sentence of TRIPOD without names of actors, footnote marks and extra white space:
+    `"Ann (J. Roe) left [2] ."` → `"Ann left."`."""
     sentence = _without(_ASIDE, unicodedata.normalize("NFKC", sentence))
     return _LOOSE.sub("", " ".join(sentence.split()))
 
 
 def as_released(sentence: str) -> str:
-    """Return a sentence cleaned as by the code released with the paper: without text in round
-    brackets, closed or not, and with single spaces. A sentence that would become empty keeps its
-    text, since a sentence without text can't be scored."""
+    """Clean a sentence as the code released with the paper does: remove text in round brackets, or
+    after a bracket that is not closed, and extra white space. A sentence without other text keeps
+    it, since a sentence without text can't be scored."""
     kept = _without(_ROUND, sentence).partition("(")[0].replace(")", "")
     return unicodedata.normalize("NFKC", " ".join((kept if kept.strip() else sentence).split()))
 
 
 def _without(pattern: re.Pattern[str], text: str) -> str:
-    """Return `text` without all matches of `pattern`, nested ones too."""
+    """Remove all matches of `pattern` from `text`, nested matches such as `((a) b)` too."""
     while (shorter := pattern.sub("", text)) != text:
         text = shorter
     return text

@@ -39,9 +39,9 @@ _LARGEST = 1e30
 
 
 def salience_records(path: str) -> Iterator[Record]:
-    """Yield the rows of a file with human labels, in the forms that `story_salience` reads. The
-    answers in a file of `narrative-twins annotate` become one row for each story, for which the
-    whole file is read first. Raises RowError if a row is invalid."""
+    """Yield the rows of a file with human labels, in a form that `story_salience` reads. A file of
+    `narrative-twins annotate`, with one answer per row, is read as a whole first, and the answers
+    to a story become one row. Raises RowError if a row is invalid or contradicts another one."""
     records = read_records(path)
     if (first := next(records, None)) is None:
         return
@@ -69,9 +69,9 @@ def salience_records(path: str) -> Iterator[Record]:
 
 
 def story_salience(row: Mapping[str, Any], where: str) -> Row:
-    """Return the columns of `load_story_salience`, except `id`, from a row of a file: `story` (or
-    `sentences`), optionally `title` (or `storytitle`) and `windows`, and labels in a form that
-    `load_story_salience` lists or `summaries` (or `summary`), or both."""
+    """Convert a row of a file to the columns of `load_story_salience`, except `id`. The row has
+    `story` (or `sentences`), optionally `title` (or `storytitle`) and `windows`, and labels in a
+    form that `load_story_salience` lists or `summaries` (or `summary`), or both."""
     names = [name for name in LABEL_COLUMNS if row.get(name) is not None]
     # An empty list of choices says nothing, while an annotator may have highlighted nothing.
     full = [name for name in names if name not in CHOICES or row[name] != []]
@@ -98,8 +98,8 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
 
 
 def _read_labels(content: Any, column: str, count: int, where: str) -> Row:
-    """Return the label columns for the `content` of a `column` in a story of `count` sentences. The
-    column is one of `LABEL_COLUMNS`, but not one of highlights or turning points."""
+    """Return the label columns of a story of `count` sentences, from the `content` of a column with
+    labels: any in `LABEL_COLUMNS` except highlights and turning points."""
     if column in VOTES:
         votes = check_votes(content, column, count, where)
         return {"labels": [number / sum(votes) for number in votes], "counts": votes}
@@ -129,14 +129,15 @@ def _read_labels(content: Any, column: str, count: int, where: str) -> Row:
 
 
 def _means(annotations: Iterable[list[float]]) -> Row:
-    """Return the columns `annotations`, one list or more, and `labels`, their mean per sentence."""
+    """Return the columns `annotations`, a list of labels for each annotator (one or more), and
+    `labels`, the mean label of each sentence."""
     annotations = list(annotations)
     means = list(map(fmean, zip(*annotations, strict=True)))
     return {"labels": means, "annotations": annotations}
 
 
 def _indicators(indices: Sequence[int], count: int) -> list[float]:
-    """Return a list of `count` numbers: 1.0 at the `indices`, 0.0 elsewhere."""
+    """Return a list of `count` numbers, 1.0 at the `indices`: `[1]`, 3 → `[0.0, 1.0, 0.0]`."""
     return [float(index in indices) for index in range(count)]
 
 
@@ -152,9 +153,10 @@ def _numbers(values: Any, column: str, where: str, count: int) -> list[float]:
 
 
 def _from_highlights(row: Mapping[str, Any], column: str, where: str) -> tuple[list[str], Row]:
-    """Return the sentences of the `text` in a row, split here if the row has none, and their
-    labels: the share of the characters of a sentence, without white space, that are highlighted.
-    Highlights are `[start, end]` ranges of characters, in one list or in a list per annotator."""
+    """Return the sentences and the label columns of a row with highlights. Highlights are `[start,
+    end]` ranges of characters of `text`, in one list or in a list per annotator. The label of a
+    sentence is the share of its characters, without white space, that are highlighted. The text is
+    split here if the row has no sentences."""
     text, sentences = require_column(row, where, "text"), find_column(row, "sentences", "story")
     if not isinstance(text, str):
         problem = f"'text' is {type(text).__name__}; highlights need the text that they are in"
@@ -181,8 +183,8 @@ def _from_highlights(row: Mapping[str, Any], column: str, where: str) -> tuple[l
 
 
 def _check_span(span: Any, name: str, text: str, where: str) -> Span:
-    """Return a `[start, end]` range of characters of `text` as a tuple. Raise RowError, which calls
-    it `name`, if it is no such range."""
+    """Return `span`, a `[start, end]` range of characters of `text`, as a tuple. Raise RowError if
+    it is no such range; `name` stands for the span in the message."""
     is_pair = isinstance(span, (list, tuple)) and len(span) == 2
     if is_pair and all(type(edge) is int for edge in span) and 0 <= span[0] < span[1] <= len(text):
         return span[0], span[1]

@@ -47,7 +47,7 @@ class LoadOptions(TypedDict, total=False):
         token: access token for private and gated data on the Hub.
         streaming: yield rows one by one, without preparing a cache. Data on the Hub are still
             downloaded completely.
-        cache_dir: folder for prepared rows, instead of the `datasets` cache, but not for downloads.
+        cache_dir: folder for prepared rows, instead of the `datasets` cache; not for downloads.
         name: the configuration of a folder or of a data set on the Hub, or a corpus of the package.
     """
 
@@ -72,8 +72,9 @@ class RowsConfig(datasets.BuilderConfig):
 
 
 class RowsBuilder(datasets.GeneratorBasedBuilder):
-    """A builder of data sets from files of rows. A subclass defines the columns, `FEATURES`, and
-    how rows become such columns, `normalize`; its docstring is the description of the data set."""
+    """A builder of data sets from files of rows. A subclass defines the columns (`FEATURES`) and
+    the conversion of a row to these columns (`normalize`). The docstring of the subclass is the
+    description of the data set."""
 
     BUILDER_CONFIG_CLASS = RowsConfig
     FEATURES: ClassVar[Features]
@@ -81,7 +82,8 @@ class RowsBuilder(datasets.GeneratorBasedBuilder):
 
     @abstractmethod
     def normalize(self, row: Mapping[str, Any], where: str) -> Row:
-        """Return the columns of the data set, except `id`, from a row; `where` is its location."""
+        """Convert a row of a file, at the location `where`, to the columns of the data set, except
+        `id`. Raise ShortWindowError to leave the row out, and RowError if it is invalid."""
 
     def records(self, file: str) -> Iterator[Record]:
         """Yield the rows of a file."""
@@ -190,9 +192,9 @@ def load_story_twins(
     """Load short stories with narrative twins.
 
     The columns are `id`; `story`, `twin`, `negative` and `negative_twin`, which are lists of
-    sentences (the last two may be None); and `story_votes` and `negative_votes`, which say for each
-    sentence how many readers chose it as the most important (or None). In a file, the twins may
-    also be named `narrative_twin` and `negative_narrative_twin`.
+    sentences (`negative` and `negative_twin` may be None); and `story_votes` and `negative_votes`,
+    the number of readers who chose each sentence as the most important (or None). In a file, the
+    twins may also be named `narrative_twin` and `negative_narrative_twin`.
 
     Args:
         source: a data file (`.jsonl`, `.json`, either also with `.gz`, or `.parquet`), a pattern
@@ -236,11 +238,12 @@ def load_window_twins(
 
     The columns are `id`; `title` (may be empty); `story` and `negative` (or None) as lists of
     windows; `twin` as a list of sentences; `twin_windows`, for each sentence of the twin a list of
-    the windows of the story that it may belong to (usually one, two if it is aligned to both, none
-    if it is not aligned); and `turning_points`, indices in the story, counted across its windows.
+    the windows of the story that the sentence may belong to: usually one, two if the sentence is
+    aligned to both, none if it is not aligned; and `turning_points`, indices in the story, counted
+    across its windows.
 
-    A row in a file has these columns, where `twin` may also be a list of windows without
-    `twin_windows`; or the columns of `"igorsterner/wikipedia-narrative-twins"`.
+    A row in a file has these columns, or the columns of `"igorsterner/wikipedia-narrative-twins"`.
+    Its `twin` may also be a list of windows; it then has no `twin_windows`.
 
     Args:
         source: as in `load_story_twins`. None is the package's own corpus of 480 synopses of
@@ -249,9 +252,9 @@ def load_window_twins(
         windows: the number of even windows into which a plain list of sentences is split. A
             distractor in sections must have the same number.
         min_window: rows with fewer sentences in a window of the story or the twin are left out;
-            their number is logged when the rows are prepared. None stands for 3, as in the paper,
-            for rows as published (story and twin as lists of sentences, with an `alignment`). In
-            other rows a window may be short, but without a sentence of the twin it is a RowError.
+            their number is logged when the rows are prepared. None is 3, as in the paper, for rows
+            in the published form (story and twin as lists of sentences, with an `alignment`), and
+            no minimum for other rows; a window without a sentence of the twin is then a RowError.
 
     Example:
         ```python
@@ -278,9 +281,10 @@ def load_story_salience(
 
     The columns are `id`, `title` (may be empty), `story` (its sentences), `windows` (half-open
     ranges of sentences), `labels`, one number per sentence, higher for more salient ones; and
-    `annotations`, such a list for each annotator. If each annotator chose a single sentence,
-    `choices` has these sentences, counted from 1, and `counts` the votes for each sentence.
-    `summaries` has texts. A column without content is None; a row may have summaries and no labels.
+    `annotations`, a list of labels for each annotator. If each annotator chose one sentence,
+    `choices` has this sentence for each annotator, counted from 1, and `counts` the votes for each
+    sentence. `summaries` has texts. A column without content is None; a row may have summaries and
+    no labels.
 
     A row in a file has `story` (or `sentences`), optionally `title` (or `storytitle`), `windows` in
     any form that `Story.parse` accepts, and `summaries` (or `summary`), and labels in one of these
@@ -334,8 +338,8 @@ def load_turning_points(
         windows: the number of even windows into which a synopsis is split.
         cleaning: of TRIPOD's table: `"full"` as above, or `"released"` as in the code released with
             the paper, which removes text in round brackets only and drops no sentence. A sentence
-            that is all in brackets, which is empty there, keeps its text. In 3 of the 99 synopses
-            the number of sentences differs, and in 2 the places of turning points.
+            that is all in brackets keeps its text. The two ways give different numbers of sentences
+            in 3 of the 99 synopses, and different places of turning points in 2.
     """
     if cleaning not in get_args(Cleaning):
         raise ValueError(f"cleaning={cleaning!r} is unknown; use {', '.join(get_args(Cleaning))}")
@@ -350,8 +354,8 @@ def _load(
     corpora: tuple[str, ...] = (),
     **settings: Any,
 ) -> LoadedData:
-    """Return the data of a source, read by `builder_class` with `settings`. Without a source, read
-    the corpus in `corpora` that the option `name` says, by default the first."""
+    """Load a source by `builder_class` with `settings`. If the source is None, load a corpus of the
+    package: the one in `corpora` that the option `name` selects, by default the first."""
     if source is not None:
         of_source = map(options.get, ("revision", "token", "name", "cache_dir"))
         files = source_files(source, *of_source)  # type: ignore[arg-type]

@@ -52,12 +52,12 @@ class ShortWindowError(RowError):
 
 
 def find_column(row: Mapping[str, Any], *names: str) -> Any:
-    """Return the first of the named columns that is neither missing nor None, or else None."""
+    """Return the content of the first of these columns that is not missing or None; else None."""
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
 def require_column(row: Mapping[str, Any], where: str, *names: str) -> Any:
-    """Return the first of the named columns that is neither missing nor None; or raise RowError."""
+    """Return what `find_column` returns; raise RowError if all columns are missing or None."""
     content = find_column(row, *names)
     if content is None:
         others = f" (or {', '.join(map(repr, names[1:]))})" if names[1:] else ""
@@ -68,14 +68,14 @@ def require_column(row: Mapping[str, Any], where: str, *names: str) -> Any:
 
 
 def title_of(row: Mapping[str, Any]) -> str:
-    """Return the title of a story, or an empty text if it has none: sentence-transformers accepts
-    no None in columns of text."""
+    """Return the `title` (or `storytitle`) of a row, or an empty text if it has none."""
     title = find_column(row, "title", "storytitle")
     return "" if title is None else str(title)
 
 
 def is_nested(content: Any) -> bool:
-    """Return whether a column is a list of lists, such as windows; False if it is empty."""
+    """Return whether the content of a column is a list of lists, such as windows; False if
+    empty."""
     is_list = isinstance(content, (list, tuple)) and bool(content)
     return is_list and all(isinstance(each, (list, tuple)) for each in content)
 
@@ -83,8 +83,8 @@ def is_nested(content: Any) -> bool:
 def check_list(
     content: Any, column: str, where: str, of: str, count: int | None = None
 ) -> list[Any]:
-    """Return a list or tuple as a list. Raise RowError for other content or, if `count` is the
-    number of sentences, for another length. `of` describes the elements in the message."""
+    """Return a list or tuple as a list. Raise RowError for other content, or for another length
+    than the `count` of sentences, if given. `of` describes the elements: `"numbers of votes"`."""
     is_list = isinstance(content, (list, tuple))
     if is_list and count in (None, len(content)):
         return list(content)
@@ -95,7 +95,7 @@ def check_list(
 
 
 def check_story(source: Any, column: str, where: str, windows: Any = 1) -> Story:
-    """Return the story that `Story.parse` makes of a column; raise RowError if it is invalid."""
+    """Parse the content `source` of a column by `Story.parse`; raise RowError if it is invalid."""
     try:
         return Story.parse(source, windows)
     except StoryError as error:
@@ -114,14 +114,16 @@ def check_sentences(content: Any, column: str, where: str) -> list[str]:
 
 
 def check_windows(content: Any, column: str, where: str) -> list[list[str]]:
-    """Return a list of windows, each a list of sentences. A list of sentences is one window."""
+    """Return a list of windows, each a list of sentences; a list of sentences becomes one window.
+    Raise RowError for other content."""
     if not is_nested(content):
         return [check_sentences(content, column, where)]
     return [check_sentences(window, f"{column}[{w}]", where) for w, window in enumerate(content)]
 
 
 def check_integers(values: Any, column: str, where: str, first: int, last: int) -> list[int]:
-    """Return a list of integers from `first` to `last`; strings of digits are converted."""
+    """Return a list of integers from `first` to `last`, converting strings of digits. Raise
+    RowError for other content."""
     numbers = []
     for value in check_list(values, column, where, "whole numbers"):
         number = int(value) if isinstance(value, str) and value.isdecimal() else value
@@ -145,8 +147,9 @@ def check_votes(votes: Any, column: str, count: int, where: str) -> list[int]:
 
 
 def check_texts(row: Mapping[str, Any], where: str) -> list[str]:
-    """Return the names of the text columns of a row of twins. Raise RowError if there is no story,
-    or a column is not a list of sentences, a list of windows, or an object of such sections."""
+    """Return the names of the text columns (`TEXT_COLUMNS`) of a row of twins. Raise RowError if
+    the row has no story, or a column is not a list of sentences, a list of windows, or an object of
+    sections, each such a list."""
     require_column(row, where, *STORY_NAMES)
     columns = [column for column in TEXT_COLUMNS if row.get(column) is not None]
     for column in columns:
@@ -161,17 +164,17 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
     """Check that a row of narrative twins can be used for training.
 
     The columns are `story` and optionally `twin`, `negative` and `negative_twin`; others are
-    ignored. A column is a list of sentences, which is one window, or a list of windows. Another
-    column may split a list of sentences into windows, for example `twin_windows` for `twin`. It
-    has, for each sentence, a list of the windows that the sentence may belong to: usually one, or
-    none if the sentence is left out.
+    ignored. A column is a list of windows or a list of sentences. A list of sentences is one window
+    unless another column, for example `twin_windows` for `twin`, splits it into windows. That
+    column has, for each sentence, a list of the windows that the sentence may belong to: usually
+    one window, or none if the sentence is left out.
 
     Args:
-        row: the row.
         where: location of the row for error messages.
 
     Raises:
-        RowError: a sentence is empty or not a string, or the columns do not have the same windows.
+        RowError: a sentence is empty or not a string, or the columns have different numbers of
+            windows.
         ShortWindowError: a window has no sentence in one of the columns.
     """
     require_column(row, where, "story")
@@ -203,9 +206,9 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
 
 
 def story_twins(row: Mapping[str, Any], where: str) -> Row:
-    """Return the columns of `load_story_twins`, except `id`, from a row of a file: `story`, `twin`
-    (or `narrative_twin`) and optionally `negative`, `negative_twin` (or `negative_narrative_twin`),
-    and `story_votes` and `negative_votes`, one number per sentence."""
+    """Convert a row of a file to the columns of `load_story_twins`, except `id`. The row has
+    `story`, `twin` (or `narrative_twin`) and optionally `negative`, `negative_twin` (or
+    `negative_narrative_twin`), and `story_votes` and `negative_votes`, one number per sentence."""
     columns: Row = {
         "story": require_column(row, where, "story"),
         "twin": require_column(row, where, *TWIN_NAMES[:2]),
@@ -224,17 +227,17 @@ def story_twins(row: Mapping[str, Any], where: str) -> Row:
 def window_twins(
     row: Mapping[str, Any], where: str, windows: int, min_window: int | None = None
 ) -> Row:
-    """Return the columns of `load_window_twins`, except `id`, from a row of a file. Plain lists of
-    sentences are split into `windows` even windows.
+    """Convert a row of a file to the columns of `load_window_twins`, except `id`. Plain lists of
+    sentences are split into `windows` even windows. The row has one of these forms:
 
-    The row has `title`, `story`, `twin` and `negative` as lists of windows; or, as published,
-    `english_narrative`, `translated_narrative_twin`, `alignment` (pairs of a sentence of the story
-    and a sentence of the twin) and `negative_narrative`, an object of `section_1` and so on; or the
-    columns of the package's data sets, with `twin_windows` and `turning_points`.
+    - `title`, and `story`, `twin` and `negative` as lists of windows.
+    - The published form: `english_narrative` and `translated_narrative_twin` as lists of sentences,
+      `alignment` (pairs of a sentence of the story and a sentence of the twin), and
+      `negative_narrative`, an object of `section_1`, `section_2` and so on.
+    - The columns of `load_window_twins`.
 
     Raises ShortWindowError if a window of the story or the twin has fewer than `min_window`
-    sentences. If `min_window` is None, it is `MIN_WINDOW` for rows as published, with a story and a
-    twin in sentences and an `alignment`; other rows are not checked.
+    sentences. None stands for `MIN_WINDOW` in the published form, and for no minimum in others.
     """
     story = require_column(row, where, *STORY_NAMES)
     twin = require_column(row, where, "twin", "translated_narrative_twin")
@@ -282,7 +285,8 @@ def window_twins(
 
 
 def _to_windows(content: Any, column: str, where: str, windows: int) -> list[list[str]]:
-    """Return a list of windows unchanged, or a list of sentences split into even windows."""
+    """Return a list of windows unchanged, and a list of sentences split into `windows` even
+    windows."""
     if is_nested(content):
         return check_windows(content, column, where)
     story = check_story(check_sentences(content, column, where), column, where, windows)
@@ -292,8 +296,9 @@ def _to_windows(content: Any, column: str, where: str, windows: int) -> list[lis
 def _check_alignment(
     pairs: Any, story: Sequence[Sequence[str]], twin: Sequence[str], where: str
 ) -> Iterable[tuple[int, int]]:
-    """Return the pairs of an alignment: the index of a sentence of `story`, counted across its
-    windows, and of a sentence of `twin`. Raise RowError if one is invalid."""
+    """Return the pairs of an alignment: the index of a sentence of `story`, a list of windows whose
+    sentences are counted through, and the index of a sentence of `twin`. Raise RowError if a pair
+    is invalid."""
     pairs = check_list(pairs, "alignment", where, "pairs")
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
@@ -308,9 +313,9 @@ def _check_alignment(
 def twin_windows(
     pairs: Iterable[tuple[int, int]], story: Sequence[Sequence[str]], count: int
 ) -> list[list[int]]:
-    """Return, for each of the `count` sentences of a twin, the windows of `story` (lists of
-    sentences) that it is aligned to. A pair has the index of a sentence of the story, counted
-    across its windows, and the index of a sentence of the twin."""
+    """Return, for each of the `count` sentences of a twin, the windows of the story that the
+    sentence is aligned to. `story` is a list of windows, and `pairs` have the index of a sentence
+    of the story, counted through its windows, and the index of a sentence of the twin."""
     window_of = [w for w, window in enumerate(story) for _ in window]
     windows_of: list[set[int]] = [set() for _ in range(count)]
     for i, j in pairs:
@@ -320,7 +325,7 @@ def twin_windows(
 
 def window_sizes(windows_of: Sequence[Sequence[int]], windows: int) -> list[int]:
     """Return the number of sentences in each of `windows` windows. `windows_of` has, for each
-    sentence, the windows that it may belong to."""
+    sentence, the windows that the sentence may belong to: `[[0], [0, 1]]`, 2 → `[2, 1]`."""
     return [sum(w in indices for indices in windows_of) for w in range(windows)]
 
 
@@ -330,8 +335,9 @@ def window_sizes(windows_of: Sequence[Sequence[int]], windows: int) -> list[int]
 def turning_points(
     row: Mapping[str, Any], where: str, windows: int, cleaning: Cleaning = "full"
 ) -> Row:
-    """Return the columns of `load_turning_points`, except `id`, from a row of `story` (or
-    `sentences`) and five `turning_points`, counted from 0. Empty sentences are dropped."""
+    """Convert a row of a file to the columns of `load_turning_points`, except `id`. The row has
+    `story` (or `sentences`) and five `turning_points`, counted from 0. Empty sentences are
+    dropped."""
     if cleaning == "released":
         if row.get("released") is None:
             problem = "cleaning='released' is for TRIPOD's table (.csv); leave it out"
@@ -345,7 +351,8 @@ def turning_points(
 
 
 def synopsis(row: Mapping[str, Any], where: str) -> tuple[list[str], list[int]]:
-    """Return the sentences that are not empty, and the indices of the turning points among them."""
+    """Return the sentences of a row that are not empty, and the indices of its `turning_points`
+    among the returned sentences. Raise RowError if a turning point is an empty sentence."""
     content = require_column(row, where, "story", "sentences")
     sentences = check_list(content, "story", where, "sentences")
     numbers = require_column(row, where, "turning_points")

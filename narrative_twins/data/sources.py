@@ -61,8 +61,7 @@ def corpus_files(name: str) -> SplitFiles:
 
 
 def corpus_rows(name: str) -> DatasetDict:
-    """Read the rows of a corpus of the package into memory, by split, without the `datasets` cache.
-    The columns are the columns of its files."""
+    """Read a corpus of the package into memory, by split, with the columns of its files."""
     files = corpus_files(name).items()
     return DatasetDict({split: Dataset(read_table(path)) for split, (path,) in files})
 
@@ -80,14 +79,15 @@ def source_files(
         source: see `load_story_twins`. The files of a folder or data set on the Hub are selected as
             by `datasets.load_dataset`.
         revision, token: the version (default: `main`) and access token of data on the Hub.
-        name: the configuration of a folder or of a data set on the Hub; default: as its card says.
+        name: the configuration of a folder or of a data set on the Hub; default: the one that its
+            card makes the default.
         cache_dir: folder for the rows of a `Dataset`, which are written to a file; default the
             `datasets` cache.
 
     Raises:
         FileNotFoundError: the source is neither local nor on the Hub, or has no data files.
         ValueError: the format of a file is unknown, a folder has files of several formats, there is
-            no such configuration, or an option does not apply.
+            no such configuration, or an option does not apply to such a source.
     """
     hub = name, revision, token
     if isinstance(source, (str, os.PathLike)):
@@ -118,13 +118,14 @@ def source_files(
 
 
 def _local_path(name: Name) -> str:
-    """Return a name as a path, without the `file://` of an address."""
+    """Return a path as a text; `"file:///tmp/a.jsonl"` becomes `"/tmp/a.jsonl"`."""
     path = os.fspath(name)
     return url2pathname(path.removeprefix("file://")) if path.startswith("file://") else path
 
 
 def _named_files(path: str) -> list[str]:
-    """Return the data files that a path or a pattern names; raise an error if there are none."""
+    """Return the data files that a path or a pattern names. Raise FileNotFoundError if there are
+    none, and ValueError if a format is unknown."""
     files = [path] if os.path.isfile(path) else sorted(glob.glob(path, recursive=True))
     files = [file for file in files if os.path.isfile(file)]
     if not files:
@@ -136,7 +137,7 @@ def _named_files(path: str) -> list[str]:
 
 
 def _write_to_cache(rows: Dataset, cache_dir: str | None) -> str:
-    """Write a data set to a Parquet file in the cache, unless it is there. Return the path."""
+    """Write a data set to a Parquet file in the cache, unless the file exists. Return its path."""
     # Builders read files. The fingerprint is of the content, so that equal rows are written once.
     folder = Path(cache_dir or config.HF_DATASETS_CACHE) / "narrative_twins_rows"
     file = folder / f"rows-{rows._fingerprint}.parquet"
@@ -150,7 +151,7 @@ def _write_to_cache(rows: Dataset, cache_dir: str | None) -> str:
 
 def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
     """Return the data files of a folder by split, as `datasets.load_dataset` selects them: by the
-    configuration `name` of its card, or by file names if the card has none."""
+    configuration `name` of its card, or by file names if the card has no configurations."""
     root, card = os.path.realpath(folder), folder / CARD
     try:
         data_files = load_dataset_builder(root, name).config.data_files
@@ -182,8 +183,9 @@ def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
 def _hub_files(
     path: str, name: str | None, revision: str | None, token: str | bool | None
 ) -> SplitFiles:
-    """Download the data files of a Hub id or of a path on the Hub, and return them by split.
-    Without a network, the files in the cache of the Hub are used."""
+    """Download a data set on the Hub and return its data files by split. `path` is a Hub id or the
+    address of a data set, folder or file, `hf://datasets/...`. Without a network, files in the
+    cache of the Hub are used."""
     match = HUB_PATH.fullmatch(path)
     if match is None and (not HUB_ID.fullmatch(path) or is_data_file(path)):
         problem = "is not a local path, and not a Hub id (user/name); check the name"

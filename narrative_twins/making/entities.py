@@ -57,7 +57,7 @@ _IN_WORD = "[\\w\u0300-\u036f\u200c\u200d]"
 
 
 class PeopleNames:
-    """First names and surnames of a locale of Faker, drawn by frequency where Faker has it."""
+    """First names and surnames of a locale of Faker, drawn by their frequency if it is known."""
 
     def __init__(self, locale: str = LOCALE) -> None:
         check_extra("entities")
@@ -78,8 +78,9 @@ class PeopleNames:
         return max(weights, key=weights.__getitem__)
 
     def draw(self, part: str, taken: set[str]) -> str:
-        """Return a random name of one word that is not in `taken`, and add it there, case-folded.
-        `part` is `"last_name"`, `"first_name"`, `"first_name_female"` or `"first_name_male"`."""
+        """Return a random name of one word that is not in `taken`, a set of case-folded names, and
+        add it to `taken`. `part` is `"last_name"`, `"first_name"`, `"first_name_female"` or
+        `"first_name_male"`."""
         for _ in range(2_000):  # until a name is not in the row
             name: str = getattr(self.faker, part)()
             if name.isalpha() and name.casefold() not in taken:
@@ -89,7 +90,7 @@ class PeopleNames:
 
 
 class RowNames:
-    """The names that spaCy recognizes in the texts of a row (`documents`, one for each text).
+    """The names that spaCy recognizes in `documents`, one for each text of a row.
 
     Attributes:
         kinds: for each name, how often it is recognized as each kind of entity.
@@ -110,12 +111,14 @@ class RowNames:
                         self.last.update(words[-1:] if words[1:] else ())
 
     def kind_of(self, name: str) -> str:
-        """Return what `name` is recognized as most often; `"Person"` for a word of a name."""
+        """Return the kind of entity that a name is most often; `"Person"` for one word of a
+        name."""
         return self.kinds[name].most_common(1)[0][0] if name in self.kinds else "Person"
 
     def forms(self, texts: Sequence[str]) -> dict[str, str]:
-        """Return what to search for in `texts`, each with the name it stands for: names, the first
-        and last words of people's names unless they are common words too, and both in capitals."""
+        """Return the strings to search for in `texts`, each with the name that it stands for:
+        names, their first and last words if they are of people, and both in capitals (`ANNA` stands
+        for `Anna`). Words that are also common words in `texts` are left out."""
         forms = {name: name for name in self.kinds}
         common = {word for word in _WORD.findall(" ".join(texts)) if word.islower()}
         for name in [name for name in self.kinds if self.kind_of(name) == "Person"]:
@@ -128,14 +131,16 @@ class RowNames:
 
 
 def trimmed(text: str, is_person: bool) -> str:
-    """Return a name without punctuation around it, `'s`, an article and, for a person, titles."""
+    """Return a name without punctuation around it, article, `'s` and, for a person, titles: `"Mr.
+    Darcy's,"` → `"Darcy"`."""
     name = _ARTICLE.sub("", text.strip(_EDGES), count=1)
     name = _TITLE.sub("", name, count=1) if is_person else name
     return _POSSESSIVE.sub("", name.strip(_EDGES)).strip(_EDGES)
 
 
 def _words(name: str) -> list[str]:
-    """Return the case-folded words of a name, without words in lower case such as `de`."""
+    """Return the case-folded words of a name, except words in lower case: `"Vincent van Gogh"` →
+    `["vincent", "gogh"]`."""
     return [word.casefold() for word in _WORD.findall(name) if not word[0].islower()]
 
 
@@ -145,12 +150,11 @@ def substitute(
     """Return a copy of a row with other names in its twins, so that twin and story share no name.
 
     The twin (`twin`) and the twin of the distractor (`negative_twin`) each get new names that occur
-    nowhere else in the row; story and distractor (`negative`) keep their texts. Names are
-    recognized in all texts of the row together. Each word of a person's name becomes another name,
-    by one mapping: `Anna Karenina`, `Anna` and `Karenina` fit together. Places become `Location A`
-    and so on, organizations `Organization A`, other entities `Entity A`, in the order they appear.
-    All other text is kept, byte for byte. Raises ValueError if a text is too long for the pipeline,
-    or no name is left to draw.
+    nowhere else in the row; story and distractor (`negative`) keep their texts. Each word of a
+    person's name has one new name in a twin: if `Anna Karenina` becomes `Mary Smith`, `Anna`
+    becomes `Mary`. Places become `Location A` and so on, organizations `Organization A`, other
+    entities `Entity A`, in the order they appear. All other text is kept, byte for byte. Raises
+    ValueError if a text is too long for the pipeline, or no name is left to draw.
 
     Args:
         row: a valid row in any form that `load_story_twins` or `load_window_twins` reads.
@@ -174,7 +178,7 @@ def substitute(
     new: dict[Any, str] = {}
 
     def new_word(match: re.Match[str]) -> str:
-        """Return the new name for a word of a person's name; another word is kept."""
+        """Return the new name for a first name or surname; return any other word unchanged."""
         word = match[0].casefold()
         if word not in new and word in names.first | names.last:
             first_name = f"first_name_{people.gender_of(word)}".rstrip("_")
@@ -183,7 +187,7 @@ def substitute(
         return new.get(word, match[0])
 
     def new_name(match: re.Match[str]) -> str:
-        """Return the new text for a form of a name."""
+        """Return the text that replaces a form of a name, see `RowNames.forms`."""
         name = forms[match[0]]
         kind = names.kind_of(name)
         if kind != "Person" and (kind, name) not in new:
@@ -201,7 +205,8 @@ def substitute(
 
 
 def _map_sentences(content: Any, change: Callable[[str], Any]) -> Any:
-    """Return the content of a column (sentences, windows or sections) with changed sentences."""
+    """Return the content of a column (sentences, windows or sections) with `change` applied to each
+    sentence."""
     if isinstance(content, str):
         return change(content)
     if isinstance(content, Mapping):
@@ -220,7 +225,8 @@ def replace_entities(
     progress: bool = False,
 ) -> int:
     """Replace the names in the twins of a file of rows, and write the rows and their facts, see
-    `substitute` and `write_facts`. Returns in how many rows of this run a name was replaced.
+    `substitute` and `write_facts`. Returns the number of rows in which a name was replaced, without
+    rows of an earlier run.
 
     Args:
         rows: the file of the rows (RowError if one is invalid).

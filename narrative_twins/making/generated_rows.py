@@ -31,7 +31,8 @@ REJECT = ("step", "reason", "answer")
 
 
 def facts_of(data: str) -> DatasetFacts | None:
-    """Return the facts next to a data file, or None. Raise ValueError if they can't be read."""
+    """Return the facts of a data file from the file next to it, see `FACTS`; None if there is none.
+    Raise ValueError if the facts can't be read."""
     path = Path(data).with_suffix(FACTS)
     return read_facts(DatasetFacts, path) if path.exists() else None
 
@@ -43,9 +44,9 @@ def write_rows(path: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def write_facts(out: str, facts: DatasetFacts) -> None:
-    """Write the facts of the data file `out`, for `read_facts` and `push_dataset`. Of facts that
-    exist, which a user may have edited, only the description, source and language are replaced.
-    Raises ValueError if they can't be read; call `facts_of` before rows are made."""
+    """Write the facts of the data file `out`, for `read_facts` and `push_dataset`. If it has facts
+    already, which a user may have edited, only their description, source and language are replaced.
+    Raises ValueError if these facts can't be read."""
     if earlier := facts_of(out):
         now = {name: getattr(facts, name) for name in ("description", "source", "language")}
         facts = replace(earlier, **now)
@@ -65,7 +66,8 @@ def recipe_text(command: str, settings: Mapping[str, object]) -> str:
 
 
 def _as_text(value: object) -> str:
-    """Return a setting as text, with commas between the items of a list or mapping."""
+    """Return a setting as a text, with commas between items: `{"a": [1, 2], "b": 3}` → `"a 1, 2, b
+    3"`."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_as_text(item)}" for name, item in value.items())
     if isinstance(value, (list, tuple)):
@@ -74,13 +76,15 @@ def _as_text(value: object) -> str:
 
 
 def public_name(source: str) -> str:
-    """Return the name of a model or file for publication: of a local path only the last part."""
+    """Return the name of a model or file for publication: the last part of a local path, any other
+    name unchanged."""
     return Path(source).resolve().name if os.path.exists(source) else source
 
 
 class Generated(NamedTuple):
-    """What a language model wrote: `rows` in the order of the stories, rejected stories (`rejects`)
-    with the columns `REJECT`, and the numbers of new answers and tokens as text (`usage`)."""
+    """What a language model wrote: `rows` in the order of the stories; `rejects`, the rejected
+    stories with the columns `REJECT`; and `usage`, the numbers of new answers and tokens as a
+    text."""
 
     rows: list[Columns]
     rejects: list[Columns]
@@ -141,8 +145,8 @@ def rows_by_model(
 
 
 def model_settings(server: Server, templates: Mapping[str, str], attempts: int) -> Columns:
-    """Return the settings that answers depend on, by name, for a card: with digests in place of
-    prompts, since the prompts of a user may be private."""
+    """Return the settings that answers depend on, by name, for a card. Prompts are shown as
+    digests, since a user's prompts may be private."""
     fields = {"temperature": server.temperature, "seed": server.seed, **server.request}
     return {
         "language model": public_name(server.model),

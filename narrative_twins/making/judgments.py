@@ -38,8 +38,9 @@ def make_judgments(
     progress: bool = False,
 ) -> Generated:
     """Have a language model vote for the most important sentences of stories, and write the votes.
-    A row has `id` (if the story has one), `story` (its sentences), `windows` (if it has several, or
-    is long) and `votes`, a number for each sentence; each window has votes of its own.
+    A row has `id` (if the story has one), `story` (its sentences), `windows` (if the story has
+    several, or is long) and `votes`, a number for each sentence. Each window is voted on
+    separately.
 
     Args:
         stories: each in any form that `Story.parse` takes (StoryError if one is invalid).
@@ -81,7 +82,7 @@ def make_judgments(
     )
 
     def ask(chat: Chat, row: Columns) -> Columns:
-        """Return the votes of the language model for a story, as a column."""
+        """Return the column `votes` for a story, by asking the language model."""
         votes = ask_scores(chat, Story.parse(row), style, templates[style], samples)
         return {"votes": list(map(int, votes))}
 

@@ -62,7 +62,7 @@ good steps the first is taken."""
 
 class Candidate(NamedTuple):
     """Another version of a story, which may become the twin: its sentences, the language that it
-    was translated from, and its similarity to the story, at most 1 (both None if unknown)."""
+    was translated from, and its similarity to the story, from -1 to 1 (both None if unknown)."""
 
     sentences: list[str]
     language: str | None = None
@@ -70,8 +70,8 @@ class Candidate(NamedTuple):
 
 
 class Work(NamedTuple):
-    """A work: its id, its title (None if it has none), the sentences of its story (empty if it has
-    none), and other versions of it."""
+    """A work: its id, its title or None, the sentences of its story (may be empty), and other
+    versions of the story."""
 
     id: str
     title: str | None
@@ -81,7 +81,8 @@ class Work(NamedTuple):
 
 def work_files(paths: Iterable[str]) -> list[str]:
     """Return `paths`, with each folder replaced by the JSON and JSON Lines files in it, sorted by
-    name: only by files in folders `summaries` if there are some, as in `Tell me again!`."""
+    name. If some are in folders `summaries`, as in `Tell me again!`, only these are returned. A
+    folder without such files is kept."""
     files: list[str] = []
     for path in map(Path, paths):
         suffixes = (".json", ".jsonl", ".ndjson")
@@ -94,13 +95,13 @@ def work_files(paths: Iterable[str]) -> list[str]:
 def read_works(
     files: Iterable[str], anonymized: bool = False
 ) -> Iterator[tuple[str, Work | RowError]]:
-    """Yield, for each row of JSON Lines files and each document or item of JSON files, a name for
-    messages and the work, or the RowError of an invalid work.
+    """Read works: one per row of JSON Lines files and per document or item of JSON files. Yield,
+    for each, a name for messages and the work, or the RowError of an invalid work.
 
     Args:
         files: names of files; `-` is JSON Lines on standard input. Rows have a `story`, a list of
-            `twins`, and optionally an `id` (default: a digest of the story) and a `title`; a
-            version is a text or a list of sentences, and a twin may also be an object with `text`
+            `twins`, and optionally an `id` (default: a digest of the story) and a `title`; story
+            and twins are texts or lists of sentences, and a twin may also be an object with `text`
             or `sentences`, and optionally `language` and `similarity`. In documents of `Tell me
             again!` the English summary is the story, and translations from other languages are
             candidates; missing and null keys count as empty, and headings are left out.
@@ -136,8 +137,8 @@ def _work_of_row(row: Mapping[str, Any]) -> Work:
 
 
 def _work_of_document(name: str, content: Mapping[str, Any], anonymized: bool) -> Work:
-    """Return the work of a document of `Tell me again!`. `name` is its file, `anonymized` as in
-    `read_works`."""
+    """Return the work of a document of `Tell me again!` in the file `name`. If `anonymized`, the
+    candidates are translations with names replaced."""
     block, similarities = content.get("similarity") or {}, {}
     if "en" in (languages := block.get("indexes") or []):
         row = block["similarities"][languages.index("en")]
@@ -160,16 +161,16 @@ def _work_of_document(name: str, content: Mapping[str, Any], anonymized: bool) -
 
 
 def _summary(key: str, text: str | None) -> list[str]:
-    """Return the sentences of a summary without headings, none if it has no letters or digits.
-    `key` names it in errors."""
+    """Return the sentences of a summary without headings; an empty list if it has no letters or
+    digits. `key` names the summary in errors."""
     lines = (text or "").splitlines()
     kept = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     return list(check_story(kept, key, "").sentences) if any(map(str.isalnum, kept)) else []
 
 
 def _candidate(sentences: list[str], language: str | None, similarity: float | None) -> Candidate:
-    """Return a candidate with a similarity from -1 to 1. NaN becomes None, rounding errors of half
-    precision are clipped, and a larger number raises ValueError."""
+    """Return a candidate with a similarity from -1 to 1. NaN becomes None, and rounding errors are
+    clipped (1.0004 → 1). Raises ValueError for a larger number."""
     if similarity is None or similarity != similarity:
         return Candidate(sentences, language)
     if abs(similarity) > 1.001:
@@ -229,8 +230,7 @@ def best_path(similarities: NDArray[np.floating[Any]]) -> list[tuple[int, int]]:
     """Return the monotone path with the largest sum through a matrix of shape (n, m), in O(n·m).
 
     A path goes from cell (0, 0) to cell (n − 1, m − 1) by the steps of `STEPS`, as in dynamic time
-    warping; its sum includes both ends. Ties are broken from the end, in the order of `STEPS`. Most
-    similarities are above 0, so a diagonal step usually adds less than two single steps.
+    warping; its sum includes both ends. Ties are broken from the end, in the order of `STEPS`.
 
     Returns:
         The cells (i, j) of the path in order, for sentence i of the story and j of the twin.
@@ -272,14 +272,14 @@ class Filters:
         min_sentences: the fewest sentences of a story.
         max_difference: the largest difference in sentences between story and twin. The paper on
             narrative twins uses the standard deviation of the story lengths, 13.7 in its data.
-        min_window: the fewest sentences of the twin in a window.
+        min_window: the fewest sentences of the twin in any window.
         max_similarity: by language, the largest similarity of a version to the story. Copies of the
             story never pass. Other versions pass if their similarity is unknown, or if neither
             their language nor `OTHER_LANGUAGES` has a limit.
         released: whether to filter as the released code of the paper: text in round brackets is
-            removed, a twin has at least `min_sentences`, too, and `min_window` + 1 in a window;
-            `max_difference` is the standard deviation of the lengths of the stories; and a work is
-            dropped if the drawn twin has too few sentences in a window.
+            removed, a twin has at least `min_sentences` sentences, and `min_window` + 1 in each
+            window; `max_difference` is the standard deviation of the lengths of the stories; and a
+            work is dropped if the drawn twin has too few sentences in a window.
     """
 
     windows: int = 5
@@ -298,7 +298,8 @@ class Filters:
             )
 
     def rejection(self, story: Sequence[str], version: Candidate) -> str | None:
-        """Return why a version is dropped before alignment, as `long_twin` counts it, or None."""
+        """Return why a version is dropped, such as `"versions that are too short"`; None if it is
+        kept."""
         longer, most = len(version.sentences) - len(story), self.max_difference
         if longer < -most or longer > (math.ceil(most) if self.released else most):
             return "versions that are too different in length"
@@ -315,9 +316,9 @@ class Filters:
 def long_twin(
     work: Work, embed: Callable[[Sequence[str]], Any], filters: Filters, seed: int = 0
 ) -> tuple[Columns | None, Counter[str]]:
-    """Return the row of a work, as `load_window_twins` reads it, or None if it is dropped; and
-    counts of works and versions that are kept or dropped, by a description. The twin is drawn from
-    the versions that pass all filters. The draw depends on the seed, the id of the work and the
+    """Return the row of a work, for `load_window_twins`, or None if it is dropped; and counts of
+    kept and dropped works and versions, such as `{"works without a twin": 1}`. The twin is drawn
+    from the versions that pass all filters, depending on the seed, the id of the work and the
     versions alone. `embed` maps sentences to vectors of shape (sentences, dimensions)."""
     if len(work.story) < filters.min_sentences:
         kind = "with a story that is too short" if work.story else "without a story in English"
@@ -344,8 +345,9 @@ def long_twin(
 
 
 def _aligned(work: Work, twin: Candidate, vectors: Any, filters: Filters) -> Columns | None:
-    """Return the row of a work with this twin, or None if a window has too few sentences. `vectors`
-    are the embeddings of the sentences of the story and then of the twin."""
+    """Align a twin with the story of a work, and return their row; None if a window has too few
+    sentences of the twin. `vectors`, shape (sentences, dimensions), are embeddings of the sentences
+    of the story, then of the twin."""
     path = best_path(cosine_matrix(vectors)[: len(work.story), len(work.story) :])
     story = [work.story[lo:hi] for lo, hi in even_windows(len(work.story), filters.windows)]
     windows_of = twin_windows(path, story, len(twin.sentences))
@@ -371,8 +373,8 @@ def make_long_twins(
     report: Callable[[str], object] = logger.warning,
 ) -> Counter[str]:
     """Make rows of long narrative twins from several versions of works, and write the rows and
-    their facts, see `write_facts`. Until all works are done, the log is `OUT.part`. Returns the
-    sums of the counts of `long_twin`.
+    their facts, see `write_facts`. Until all works are done, the results are in `OUT.part`. Returns
+    the counts of `long_twin`, summed over works.
 
     Args:
         paths: the files of works, see `read_works`, and folders of them.

@@ -68,8 +68,8 @@ class Recipe:
     """A sequence of questions about a story, whose answers become columns of its row.
 
     Attributes:
-        make: asks the questions about a story, which is passed as windows of sentences, and returns
-            the columns. Raises `Rejected` for a story that the recipe does not fit.
+        make: asks the questions about a story, which it gets as windows of sentences, and returns
+            the columns. Raises `Rejected` if the story does not fit the recipe.
         templates: the names of its prompts, see `read_templates`.
         columns: the columns that it can make; if several, `TwinOptions.columns` selects from them.
         windows: the number of windows of a story; 1 for a short story.
@@ -118,7 +118,7 @@ class TwinOptions:
 
 
 def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> Columns:
-    """Return the columns of a short story, which is a single window, see `Recipe.make`."""
+    """Return the columns in `options` for a short story, which is the only one of `windows`."""
     (story,) = windows
     size = len(story)
     if size > LONGEST:
@@ -128,7 +128,8 @@ def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> C
     def rewrite(
         step: str, template: str, text: Text, number: int, check: Callable[[Text], object]
     ) -> Text:
-        """Return `text` as the model rewrites it in `number` sentences, which pass `check`."""
+        """Ask the model to rewrite `text` by a template, and return the result: about or exactly
+        `number` sentences, for which `check` raises no `AnswerError`. `step` names the question."""
         bounds = _bounds_about(number) if template == "expand" else (number, number)
         prompt = fill(options.templates[template], story=_as_json(list(text)), count=number)
 
@@ -142,7 +143,8 @@ def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> C
         return sentences
 
     def twin(column: str, of: Text) -> Text:
-        """Return the twin of a text: an expansion of it, retold in as many sentences as it has."""
+        """Return the twin of the text `of` for a column: an expansion of the text that is retold in
+        as many sentences as the story has."""
         check = partial(_check_sentences_differ, of)
         longer = rewrite(f"{column}, expanded", "expand", of, EXPANSION * size, check)
         check = partial(check_twin, of, most=options.twin_overlap)
@@ -158,7 +160,7 @@ def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> C
 
 
 def _make_of_synopsis(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> Columns:
-    """Return the distractor of a synopsis, a section for each window, see `Recipe.make`."""
+    """Return the column `negative` for a synopsis: a distractor with a section for each window."""
     named = {f"section_{number}": list(window) for number, window in enumerate(windows, start=1)}
 
     def read(answer: Mapping[str, Any]) -> list[list[str]]:
@@ -185,7 +187,8 @@ _as_json = partial(json.dumps, ensure_ascii=False, indent=1)
 
 
 def _read_sentences(content: list[str], name: str) -> list[str]:
-    """Return the sentences in a property of an answer, or raise `AnswerError` if one is empty."""
+    """Return the sentences in the property `name` of an answer, with single spaces between words.
+    Raise `AnswerError` if one is empty."""
     try:
         sentences = check_sentences(content, name, "the answer")
     except RowError as error:
@@ -194,7 +197,7 @@ def _read_sentences(content: list[str], name: str) -> list[str]:
 
 
 def _bounds_about(count: int) -> tuple[int, int]:
-    """Return the bounds of about `count` sentences: half as many, rounded up, and twice as many."""
+    """Return the least and most sentences of a text of about `count` sentences: 5 → 3, 10."""
     return (count + 1) // 2, 2 * count
 
 
@@ -231,20 +234,22 @@ def _check_sentences_differ(story: Text, text: Text) -> None:
 
 
 def _check_texts_differ(story: Text, text: Text, name: str) -> None:
-    """Raise `AnswerError`, which calls `text` by `name`, if all its sentences are in the story."""
+    """Raise `AnswerError` if all sentences of `text` are copied from the story. `name` stands for
+    `text` in the message."""
     if _normalized(text) <= _normalized(story):
         raise AnswerError(f"{name} is a copy: all its sentences are in the story")
 
 
 def _normalized(text: Text) -> set[str]:
-    """Return the sentences without case, punctuation and extra white space, for comparisons."""
+    """Return the distinct sentences without case, punctuation and extra white space."""
     return {" ".join(_WORD.findall(each.casefold())) or each.strip() for each in text}
 
 
 def source_row(content: Any, options: TwinOptions) -> Columns:
-    """Return the columns of a row to start from: the sentences as `story` (a list for each window
-    if the recipe has several), and other columns of `content` to keep. `content` is a data row with
-    a `story`, or anything that `Story.parse` takes. May raise `StoryError` or `RowError`."""
+    """Return the row that the questions start from. `content` is a data row with a `story`, or
+    anything that `Story.parse` takes. The row has `story`, as a list of sentences or, if the recipe
+    has several windows, as a list of windows; and columns of `content` to keep. May raise
+    `StoryError` or `RowError`."""
     count = RECIPES[options.recipe].windows
     row = dict(content) if isinstance(content, Mapping) else {}
     text = find_column(row, *STORY_NAMES)
@@ -308,7 +313,7 @@ def make_twins(
     )
 
     def ask(chat: Chat, row: Columns) -> Columns:
-        """Return the columns that the recipe makes of a story."""
+        """Return the columns that the recipe makes for the story in a row."""
         windows = [row["story"]] if recipe.windows == 1 else row["story"]
         return recipe.make(chat.ask, windows, options)
 

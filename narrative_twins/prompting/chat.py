@@ -90,7 +90,7 @@ class Server:
         url: the address of the server, for example `"http://localhost:8000/v1"`.
         model: the name of the model on the server.
         key_variable: the environment variable of the API key, which is sent only to this server.
-            None for `OPENAI_API_KEY` if the server is OpenAI's or on this machine, else for no key.
+            None: `OPENAI_API_KEY` if the server is OpenAI's or on this machine, else no key.
         temperature: the sampling temperature.
         seed: the seed of the run; the seed of each request is derived from it.
         request: JSON fields that are added to each request or replace fields of it, for example
@@ -119,7 +119,7 @@ class Server:
     @property
     def key(self) -> str:
         """The API key of the server, `"none"` if it needs none. Raises ValueError if the variable
-        that the user names is not set, or its value can't be a key."""
+        `key_variable` is not set, or its value can't be a key."""
         host = urlsplit(self.url).hostname or ""
         is_trusted = host in ("localhost", "127.0.0.1", "::1") or host.endswith(".openai.com")
         variable = self.key_variable or (KEY_VARIABLE if is_trusted else "")
@@ -132,9 +132,10 @@ class Server:
         return key or "none"
 
     def request_of(self, question: Question, attempt: int) -> tuple[str, dict[str, Any]]:
-        """Return the digest and the body of a request. The digest is of all that the answer depends
-        on, except its maximum length and the address of the server. The body lacks the form of the
-        answer. `attempt`, counted from 0, changes the seed."""
+        """Return the digest and the JSON body of a request for an answer to a question. The digest
+        identifies the answer in the log: it does not depend on the limit of tokens and the address
+        of the server. The body lacks the form of the answer. `attempt`, counted from 0, changes the
+        seed."""
         # A seed of 31 bits, since some servers hold it in a signed integer of 32.
         parts = (self.seed, question.prompt, question.sample, attempt)
         seed = int(digest(parts)[:8], 16) & 0x7FFFFFFF
@@ -157,7 +158,7 @@ class Chat:
 
     Args:
         server: the language model.
-        answers: the log, a JSON Lines file. A question with an answer in it is not asked again.
+        answers: the log, a JSON Lines file. A question that the log answers is not asked again.
         attempts: the maximum number of answers to a question, each with another seed.
 
     Attributes:
@@ -215,7 +216,8 @@ class Chat:
             progress: show a progress bar.
 
         Returns:
-            The results in the order of the jobs; a job whose work raised `Rejected` has this error.
+            The results in the order of the jobs; for a job whose work raised `Rejected`, this
+            error.
 
         Raises:
             ServerError: the server can't be used.
@@ -280,15 +282,15 @@ class Chat:
         raise Rejected(question.step, problem, text)
 
     def _logged(self, key: str, body: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the logged answer to a request with this digest and body. None if there is none,
-        or if it was cut off at another limit of tokens."""
+        """Return the logged answer to a request with the digest `key`; None if the log has no such
+        answer, or the answer was cut off at another limit of tokens than the limit in `body`."""
         answer = self._answers.get(key)
         is_usable = answer and (answer["finish"] != "length" or answer["limit"] == _limits(body))
         return answer if is_usable else None
 
     def _answer(self, question: Question, key: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to a request with the digest `key`, as a row of the log. A missing
-        answer is requested and logged, which may raise `Rejected` or `ServerError`."""
+        """Return the answer to a request as a row of the log. If the log has none with the digest
+        `key`, request and log one, which may raise `Rejected` or `ServerError`."""
         if (logged := self._logged(key, body)) is not None:
             return logged
         if self._is_stopping:
@@ -317,8 +319,8 @@ class Chat:
         return answer
 
     def _complete(self, body: dict[str, Any], form: Form) -> Any:
-        """Return the response of the server to a request with the schema of the answer. If the
-        server refuses the schema, the request is sent without it."""
+        """Send a request with the JSON schema of `form` and return the response. If the server
+        refuses the schema, send the request without it."""
         # As `extra_body`, since the client rejects arguments that it does not know.
         create = partial(
             self._client.chat.completions.create, model=body["model"], messages=body["messages"]
@@ -354,5 +356,5 @@ class Chat:
 
 
 def _limits(body: Mapping[str, Any]) -> list[Any]:
-    """Return the limits of tokens that the body of a request sets."""
+    """Return the limits of tokens, if any, that the body of a request sets."""
     return [body[name] for name in _LIMITS if name in body]

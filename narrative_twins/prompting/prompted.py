@@ -78,7 +78,7 @@ def prompted_salience(
     templates = read_templates(names, prompts)
 
     def scores_of(story: Story) -> dict[str, list[float]]:
-        """Return the scores of a story, by the name of the scores of each style."""
+        """Return the scores of a story in each style, by their names in a result."""
         return {
             STYLES[name].score: ask_scores(chat, story, name, template, samples)
             for name, template in templates.items()
@@ -100,8 +100,9 @@ def prompted_salience(
 
 
 def ask_scores(chat: Chat, story: Story, name: str, template: str, samples: int) -> list[float]:
-    """Return the scores of all sentences of a story by the style `name`, summed over the answers to
-    its questions. Raises `Rejected` or `ServerError`."""
+    """Ask a language model about a story in the style `name`, with `samples` answers to a question
+    if the style is sampled. Return a score per sentence, summed over the answers to its questions.
+    Raises `Rejected` or `ServerError`."""
     style = STYLES[name]
     lines = [f"{index + 1}. {' '.join(text.split())}" for index, text in enumerate(story.sentences)]
     total = [0.0] * len(story)

@@ -25,8 +25,9 @@ class Style:
         by_window: whether a question is about one window; if not, it is about the whole story.
         sampled: whether a question is asked several times, with a sample of answers.
         form: makes the form of the answer to a question about the sentences `[lo, hi)`.
-        read: makes scores of an answer in this form, one for each sentence of some windows; the
-            scores of several answers are added up. Raises `AnswerError` if the answer is invalid.
+        read: makes scores of an answer in this form, one for each sentence of the windows that the
+            question is about; the scores of several answers are added up. Raises `AnswerError` if
+            the answer is invalid.
     """
 
     score: str
@@ -37,16 +38,17 @@ class Style:
 
 
 def read_choice(answer: Answer, windows: Sequence[Span]) -> list[float]:
-    """Return 1 for the chosen sentence of a window and 0 for the others. The last property of the
-    answer is the number of the sentence in the story, counted from 1."""
+    """Return 1 for the chosen sentence of the only window and 0 for the others. The last property
+    of the answer is the number of the sentence in the story, counted from 1."""
     ((lo, hi),) = windows
     *_, choice = answer.values()
     return [float(index + 1 == choice) for index in range(lo, hi)]
 
 
 def read_scores(answer: Answer, windows: Sequence[Span]) -> list[float]:
-    """Return the scores in an answer: the list `scores`, or else the values of all properties.
-    Raise `AnswerError` unless they are above 0, below 1 and all different within a window."""
+    """Return the scores in an answer about a story: the list `scores`, or else the values of all
+    properties. Raise `AnswerError` unless they are above 0, below 1 and distinct within a
+    window."""
     scores = list(answer["scores"] if "scores" in answer else answer.values())
     if not all(0 < score < 1 for score in scores):
         raise AnswerError("a score is not a number above 0 and below 1")
@@ -65,7 +67,7 @@ def read_votes(answer: Answer, windows: Sequence[Span]) -> list[float]:
 
 
 def _named_scores(_: int, hi: int) -> Form:
-    """Return a form with a score for each of `hi` sentences, from `sentence_1` on."""
+    """Return a form with a number for each of `hi` sentences: `sentence_1`, `sentence_2`, ..."""
     return answer_form(**dict.fromkeys((f"sentence_{index + 1}" for index in range(hi)), float))
 
 

@@ -92,9 +92,9 @@ def list_of(kind: Any, least: int, most: int) -> Any:
 
 
 def read_answer(form: Form, text: str) -> dict[str, Any]:
-    """Return the JSON object with the properties of `form` in an answer. Text around it is ignored.
-    Of several such objects the last is returned, since models may write drafts first. Raises
-    `AnswerError` if there is none, or a value has another type."""
+    """Return the JSON object with the properties of `form` in an answer, whatever text is around
+    it. Of several such objects the last is returned, since models may write drafts first. Raises
+    `AnswerError` if there is no such object, or a value in it has another type."""
     from pydantic import ValidationError
 
     answer, others = None, ""
@@ -115,7 +115,7 @@ def read_answer(form: Form, text: str) -> dict[str, Any]:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the outermost JSON objects in a text."""
+    """Yield the outermost JSON objects in a text, without invalid ones."""
     decoder, start = json.JSONDecoder(), text.find("{")
     while start >= 0:
         stop = start + 1

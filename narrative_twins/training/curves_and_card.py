@@ -26,7 +26,7 @@ _NO_CURVES = ("step", "total_flos", "_runtime", "_per_second", "_sequential_scor
 
 
 def curves_of(history: Iterable[Mapping[str, Any]]) -> Curves:
-    """Return a trainer's log history as curves: for each logged quantity its steps and values."""
+    """Convert the log history of a trainer to curves: the (step, value) pairs of each quantity."""
     curves: Curves = {}
     for entry in history:
         if "train_runtime" in entry:
@@ -87,8 +87,8 @@ class CurvesCallback(TrainerCallback):
 
 
 def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
-    """Return facts about the encoder of a trainer for its card. `evaluation_set` is the name of the
-    data on which it was evaluated. Training rows are only counted; none of their text is used."""
+    """Return facts about the encoder of a trainer, for its card. `evaluation_set` is the name of
+    the data that its metrics are of. Training rows are counted; none of their text is used."""
     args, state = trainer.args, trainer.state
     base, base_id = base_model(trainer.transformer)
     data = trainer.train_dataset or {}
@@ -118,8 +118,8 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
 
 
 def write_card(trainer: Any, folder: str | Path) -> None:
-    """Write the model card of an encoder that a trainer has saved in a folder. It shows the facts
-    of the run and, where they differ, the `facts` of the trainer."""
+    """Write the model card of an encoder that a trainer has saved in a folder. `trainer.facts`
+    replace facts of the run."""
     facts = dict(trainer.facts)
     evaluation_set = facts.pop("evaluation_set", "validation rows of the training data")
     card = encoder_card(replace(training_facts(trainer, evaluation_set), **facts))
@@ -127,7 +127,7 @@ def write_card(trainer: Any, folder: str | Path) -> None:
 
 
 def _windows(rows: Any) -> str:
-    """Return how many windows the story of the first row has, in words for the model card."""
+    """Return the number of windows of the first story in words: `"5 windows per story"`."""
     story = next((row.get("story") for row in rows), None)
     if not story:
         return "texts without windows"
@@ -135,8 +135,8 @@ def _windows(rows: Any) -> str:
 
 
 def last_metrics(trainer: Any) -> dict[str, float]:
-    """Return the metrics of the last evaluation and their step; if the best checkpoint was loaded
-    at the end, the metrics and step of that checkpoint."""
+    """Return the metrics and the step of the last evaluation or, if the best checkpoint was loaded
+    at the end, of the evaluation of that checkpoint."""
     state, best = trainer.state, trainer.args.load_best_model_at_end
     step = state.best_global_step if best and state.best_global_step else state.global_step
     curves = curves_of(entry for entry in state.log_history if entry["step"] == step)
@@ -145,7 +145,7 @@ def last_metrics(trainer: Any) -> dict[str, float]:
 
 
 def summary(trainer: Any) -> str:
-    """Return what a run did as text: its steps, epochs and processes, and its files."""
+    """Return a text on a run: its steps, epochs and processes, and its files."""
     args, state = trainer.args, trainer.state
     processes = "1 process" if args.world_size == 1 else f"{args.world_size} processes"
     names = sorted(path.name for path in Path(args.output_dir).iterdir())

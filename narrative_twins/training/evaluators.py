@@ -20,8 +20,8 @@ from narrative_twins.training.losses import DISTRACTOR, STORY, TWIN, TwinsCollat
 
 
 class StoryEvaluator(BaseEvaluator):
-    """Base class of the evaluators. `name` is the prefix of the metrics, `primary` the main metric
-    without the prefix. Texts are read up to `context_tokens` tokens."""
+    """Base class of the evaluators. `name` is the prefix of the names of metrics, `primary` the
+    main metric without the prefix. Texts are read up to `context_tokens` tokens."""
 
     greater_is_better = True
 
@@ -35,9 +35,9 @@ class StoryEvaluator(BaseEvaluator):
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
-        """Return the metrics of a `SentenceTransformer` or `StoryEncoder` by prefixed name; nan for
-        metrics that are not defined for any story. A `StoryEncoder` keeps its own context instead
-        of `context_tokens`. `output_path` is ignored."""
+        """Return the metrics of a `SentenceTransformer` or `StoryEncoder`, by name with prefix; nan
+        for metrics that no story defines. A `StoryEncoder` keeps its own context instead of
+        `context_tokens`. `output_path` is ignored."""
         is_encoder = isinstance(model, StoryEncoder)
         module = model.model if is_encoder else model
         was_training = module.training
@@ -76,11 +76,12 @@ class SalienceEvaluator(StoryEvaluator):
 
     Attributes:
         primary_metric: `NAME_summarization_spearman`, or `NAME_summarization_auc` if the labels are
-            turning points; without summarization, that metric of the first operation. To keep the
-            checkpoint that is best by a metric, set `metric_for_best_model="eval_NAME_METRIC"`.
+            turning points; if `operations` lacks summarization, the same metric of the first
+            operation. To keep the checkpoint that is best by a metric, set
+            `metric_for_best_model="eval_NAME_METRIC"`.
 
     Raises:
-        ValueError: there are no rows, or one has no labels of the kind that the first one has.
+        ValueError: there are no rows, or not all rows have the same kind of labels.
     """
 
     def __init__(
@@ -133,7 +134,8 @@ class SalienceEvaluator(StoryEvaluator):
 
 
 class TwinsEvaluator(StoryEvaluator):
-    """Measures how often a window is nearer to the twin than to the distractor, as `accuracy`.
+    """Measures `accuracy`: how often a window of the story is nearer to the twin than to the
+    distractor.
 
     Args:
         rows: rows of narrative twins; rows without a twin or a distractor are skipped.
@@ -171,8 +173,9 @@ class TwinsEvaluator(StoryEvaluator):
 
 
 def _nearer(encoder: StoryEncoder, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Return for each window with tokens in story, twin and distractor whether the story's vector
-    is nearer to the twin's than to the distractor's; bool, shape (windows,)."""
+    """Return, for each window of the stories in a batch, whether its vector is nearer to the vector
+    of the same window in the twin than in the distractor; bool, shape (windows,). Windows without
+    tokens in one of the texts are left out."""
     texts = {key.removeprefix("texts_"): value.to(encoder.device) for key, value in batch.items()}
     inputs = {name: texts[name] for name in ("input_ids", "attention_mask")}
     states = encoder.model(**inputs).last_hidden_state

@@ -51,21 +51,20 @@ PASS_TOKENS = 1_000_000
 class TwinsCollator:
     """Collates rows of narrative twins into a batch for `NarrativeTwinsLoss`.
 
-    Rows without a twin, and all rows with `twins="dropout"`, get a dropout twin: the same text
-    twice, to be encoded under two dropout masks. The text is the story or, with probability one
-    half, the twin if there is one. A sentence that may belong to several windows is assigned to one
-    of them at random. All random choices depend on the seed, the epoch and the story alone, so a
-    resumed run makes the same ones.
+    A row without a twin gets a dropout twin; with `twins="dropout"`, every row does. Its texts are
+    then the same text twice, encoded under two dropout masks: the story or, if the row has a twin,
+    the twin with probability one half. A sentence that may belong to several windows is assigned to
+    one of them at random. All random choices depend on the seed, the epoch and the story alone.
 
-    Stories with one window pool all tokens, special ones included; with several, each window pools
-    its own tokens. A text that exceeds the context is cut at its end; windows that lose all their
-    tokens are left out of the loss.
+    In stories with one window, all tokens are pooled, special tokens included; in others, each
+    window pools its own tokens. A text that exceeds the context is cut at its end; windows that
+    lose all their tokens are left out of the loss.
 
     Args:
         tokens: the tokenizer of the encoder, `StoryEncoder.tokenizer`.
         twins: `"narrative"` or `"dropout"`.
         distractors: whether distractors are encoded.
-        seed: for the random choices, with `epoch`, which the trainer sets.
+        seed: the seed of the random choices.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class TwinsCollator:
 
     @property
     def epoch(self) -> int:
-        """The epoch, on which the random choices depend."""
+        """The number of the epoch, which the trainer sets; random choices depend on it."""
         return int(self._epoch)
 
     @epoch.setter
@@ -99,9 +98,9 @@ class TwinsCollator:
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Collate rows into a batch of R texts padded to T tokens: `texts_input_ids`,
-        `texts_attention_mask` and `texts_window_ids` (-1: not pooled), of shape (R, T);
-        `texts_side` (`STORY`, `TWIN`, `DISTRACTOR` or `DISTRACTOR_TWIN`) and `texts_row` (index of
-        the row in the batch), of shape (R,)."""
+        `texts_attention_mask` and `texts_window_ids` (the window that pools each token, or -1), of
+        shape (R, T); `texts_side` (`STORY`, `TWIN`, `DISTRACTOR` or `DISTRACTOR_TWIN`) and
+        `texts_row` (the index in `rows`), of shape (R,)."""
         encoded, sides, numbers = [], [], []
         for number, row in enumerate(rows):
             several_windows, texts = self._texts_of(row)
@@ -113,7 +112,8 @@ class TwinsCollator:
         return batch | {"texts_side": torch.tensor(sides), "texts_row": torch.tensor(numbers)}
 
     def _texts_of(self, row: Mapping[str, Any]) -> tuple[bool, list[tuple[int, WindowedText]]]:
-        """Return whether a row's story has several windows, and side and content of its texts."""
+        """Return whether the story of a row has several windows; and the texts of the row to
+        encode, each with its side, such as `TWIN`."""
         # The seed is a text, since a hash would differ between processes.
         random = Random(f"{self.seed} {self.epoch} {row['story']}")
         story, twin, negative, negative_twin = (
@@ -140,7 +140,7 @@ class TwinsCollator:
 
     def _encode(self, text: WindowedText, several_windows: bool) -> tuple[Ids, Ids]:
         """Return the token ids of a text, special tokens included, and the window that pools each
-        token, -1 for none; both of shape (T,)."""
+        token, or -1; both of shape (tokens,). A text that exceeds the context is cut."""
         tokens = self.tokens
         sentences, windows = text
         prompt, ids, sentence_of_token = tokens.tokenize_joined(tokens.texts(sentences))
@@ -163,9 +163,9 @@ def warn_once(message: str) -> None:
 
 
 def padded_texts(texts: Sequence[tuple[Ids, Ids]], pad: int) -> dict[str, Any]:
-    """Return texts, each given as token ids and the window of each token, as tensors of shape
-    (texts, longest): `texts_input_ids`, padded with the id `pad`; `texts_attention_mask`;
-    `texts_window_ids`, padded with -1."""
+    """Return texts as tensors of shape (texts, longest): `texts_input_ids`, padded with the id
+    `pad`; `texts_attention_mask`; and `texts_window_ids`, padded with -1. Each text is a pair of
+    its token ids and the window of each token."""
     ids, is_token = padded([ids for ids, _ in texts], pad)
     windows, _ = padded([windows for _, windows in texts], -1)
     arrays = {"input_ids": ids, "attention_mask": is_token.astype(np.int64), "window_ids": windows}
@@ -173,15 +173,16 @@ def padded_texts(texts: Sequence[tuple[Ids, Ids]], pad: int) -> dict[str, Any]:
 
 
 def flat_text(content: Sequence[Any]) -> WindowedText:
-    """Return the sentences of a text, which may be a list of windows, and the window of each."""
+    """Return the sentences of a text and the window of each. The text is a list of sentences or of
+    windows: `[["a", "b"], ["c"]]` → `["a", "b", "c"], [0, 0, 1]`."""
     windows = content if is_nested(content) else [content]
     pairs = [(sentence, number) for number, window in enumerate(windows) for sentence in window]
     return [sentence for sentence, _ in pairs], [number for _, number in pairs]
 
 
 def _windowed_text(row: Mapping[str, Any], column: str, random: Random) -> WindowedText | None:
-    """Return the sentences and windows of a text of a row, in any format of `check_twins_row`; None
-    if the row lacks it. For a sentence that may be in several windows, one is drawn."""
+    """Return the sentences of a `column` of a row of twins, and the window of each sentence; None
+    if the row lacks the column. For a sentence that may be in several windows, one is drawn."""
     content = row.get(column)
     if content is None:
         return None
@@ -193,8 +194,7 @@ def _windowed_text(row: Mapping[str, Any], column: str, random: Random) -> Windo
 
 
 def checked_tokens(tokens: StoryTokenizer) -> StoryTokenizer:
-    """Return the tokenizer of a collator. Raises TypeError if it is not a `StoryTokenizer`, but for
-    example the model's own tokenizer."""
+    """Return the tokenizer of a collator. Raises TypeError if it is not a `StoryTokenizer`."""
     if not isinstance(tokens, StoryTokenizer):
         raise TypeError(
             f"tokens is {type(tokens).__name__}, but must be a StoryEncoder's:"
@@ -204,13 +204,13 @@ def checked_tokens(tokens: StoryTokenizer) -> StoryTokenizer:
 
 
 class WindowLoss(CachedLossMixin, torch.nn.Module):
-    """Base class of losses on the vectors of windows, which encodes the texts of a batch.
+    """Base class of losses on the vectors of windows. It encodes the texts of a batch.
 
     Args:
         model: the `SentenceTransformer` to train, a transformer and its pooling.
         mini_batch_size: encode this many texts at a time and cache gradients of the embeddings (Gao
             et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
-            Setup"): any batch fits into memory, for one more forward pass. None: no cache.
+            Setup"): any batch fits into memory, for one more forward pass. None: all texts at once.
 
     Raises:
         ValueError: a setting is invalid, or the pooling of the model is not supported.
@@ -237,12 +237,13 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
 
     @abstractmethod
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
-        """Return the loss of a batch, a scalar, from its window vectors, shape (texts, W, D). The
-        `layout`, which each loss makes in `forward`, says what the vectors are of."""
+        """Return the loss of a batch, a scalar, from the vectors of its windows, shape (texts, W,
+        D). The `layout` says what the vectors are of, in a form that the subclass defines in
+        `forward`."""
 
     def batch(self, features: Iterable[dict[str, Any]], column: str) -> dict[str, Any]:
-        """Return the only batch in `features`. Raises ValueError if there are several, or it lacks
-        `column`, as batches of other collators do."""
+        """Return the only batch in `features`. Raises ValueError if there are several batches, or
+        the batch lacks `column`, since another collator made it."""
         texts, *others = features
         if others or column not in texts:
             raise ValueError(
@@ -254,7 +255,8 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
 
     def loss_of_texts(self, texts: dict[str, Tensor], layout: Any) -> Tensor:
         """Encode the texts of a batch and return their loss, a scalar. `texts` has `input_ids`,
-        `attention_mask` and `window_ids` (-1: not pooled); `layout` is for `loss_of_vectors`."""
+        `attention_mask` and `window_ids` (-1: not pooled), of shape (texts, tokens). `layout` is
+        for `loss_of_vectors`."""
         if self.uses_gradient_cache:
             # The mixin passes its second argument on to `calculate_loss` as `labels`.
             return self.forward_cached([texts], layout)
@@ -269,8 +271,9 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         copy_random_state: bool,
         random_state: RandContext | None = None,
     ) -> tuple[Tensor, RandContext | None]:
-        """Return the window vectors of the texts `[begin, end)` of a batch, shape (texts, W, D),
-        and the random state before they were encoded, None unless `copy_random_state` is set."""
+        """Return the window vectors of the texts `[begin, end)` of a batch, shape (texts, W, D);
+        and the random state before the encoding if `copy_random_state` is set, else None. The
+        encoding starts from `random_state` if it is not None."""
         part = {key: value[begin:end] for key, value in sentence_feature.items()}
         with random_state or nullcontext(), torch.set_grad_enabled(with_grad):
             state = RandContext(*part.values()) if copy_random_state else None
@@ -279,8 +282,9 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
     def calculate_loss(
         self, reps: list[list[Tensor]], labels: Any = None, *, with_backward: bool = False
     ) -> Tensor:
-        """Return the loss of a batch from its window vectors, a tensor per minibatch; `labels` is
-        the layout of the batch. `with_backward` computes gradients, and detaches the loss."""
+        """Return the loss of a batch, a scalar. `reps` has one list, the window vectors of each
+        minibatch, shape (texts, W, D); `labels` is the layout for `loss_of_vectors`.
+        `with_backward` computes gradients, and detaches the loss."""
         loss = self.loss_of_vectors(torch.cat(reps[0]), labels)
         if with_backward:
             torch.autograd.backward(loss)
@@ -288,7 +292,8 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         return loss
 
     def embed(self, texts: dict[str, Tensor], windows: int) -> Tensor:
-        """Return the window vectors of texts, shape (texts, W, D), where W is `windows`."""
+        """Return the window vectors of texts, shape (texts, windows, D); `texts` as in
+        `loss_of_texts`."""
         ids, mask, window_ids = (
             texts[name] for name in ("input_ids", "attention_mask", "window_ids")
         )
@@ -308,8 +313,9 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
 
 
 def batches_by_length(lengths: Tensor, tokens: float) -> Iterator[tuple[Tensor, int]]:
-    """Yield the indices of texts in batches of about `tokens` padded tokens, short texts first,
-    each batch with the length of its longest text."""
+    """Group texts with these `lengths` into batches of at most `tokens` tokens, padding included; a
+    longer text is alone. Yield the indices of the texts and the length of the longest for each
+    batch, short texts first."""
     order = lengths.argsort()
     sizes = lengths[order].tolist()
     start = 0
@@ -322,15 +328,15 @@ def batches_by_length(lengths: Tensor, tokens: float) -> Iterator[tuple[Tensor, 
 
 
 def count_windows(texts: dict[str, Tensor]) -> int:
-    """Return the number of windows of the texts of a batch."""
+    """Return the largest number of windows of a text in a batch."""
     return int(texts["window_ids"].max()) + 1
 
 
 class _Group(NamedTuple):
-    """The vectors of windows that are compared with each other: the two sides `a` and `b` of N
-    pairs, shape (N, D + 3), and M further negatives, shape (M, D + 3). The last three columns are
-    for `_is_compared`: the number of the row and of the pair of texts, each unique over all
-    processes, and the index of the window in its text."""
+    """Window vectors that are compared with each other. `a` and `b`, shape (N, D + 3), are N pairs:
+    the same window of a text and of its twin. `negatives`, shape (M, D + 3), are in no pair. Three
+    columns follow the D dimensions, for `_is_compared`: the number of the row and of the pair of
+    texts, each unique over all processes, and the index of the window in its text."""
 
     a: Tensor
     b: Tensor
@@ -357,10 +363,10 @@ class NarrativeTwinsLoss(WindowLoss):
         distractors: whether distractors are used.
         in_story_negatives: whether other windows of the same story and its twin are negatives.
         in_batch_negatives: whether texts of other rows are negatives. If not, a window is compared
-            only with its own story, as far as `in_story_negatives` allows, and its own distractor.
+            only with texts of its own row.
         distractor_loss: `"joint"`: as above. `"separate"`: pairs of distractor and distractor twin
             have a loss of their own, and are not negatives of stories; the result is the mean of
-            the losses of stories and of distractors. Distractors without a twin are not used then.
+            the losses of stories and of distractors. Distractors without a twin are then not used.
             Only for stories with one window.
         gather_across_devices: whether processes share their negatives, as in one large batch.
         mini_batch_size: see `WindowLoss`.
@@ -418,8 +424,8 @@ class NarrativeTwinsLoss(WindowLoss):
         return TwinsCollator(tokens, self.twins, self.distractors, seed)
 
     def check_row(self, row: Mapping[str, Any], where: str) -> None:
-        """Raise a RowError if a row is invalid, and a ValueError if it gets a dropout twin although
-        the model has no dropout."""
+        """Raise a RowError if a row is invalid, and a ValueError if the row needs a dropout twin
+        and the model has no dropout."""
         check_twins_row(row, where)
         if not self._has_dropout and (self.twins == "dropout" or row.get("twin") is None):
             raise ValueError(
@@ -453,7 +459,8 @@ class NarrativeTwinsLoss(WindowLoss):
         return {name: getattr(self, name) for name in (*SETTINGS, "pooling")}
 
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
-        """Return the loss; raises ValueError if there are no pairs of windows or no negatives."""
+        """Return the loss of a batch, see `_groups`. Raises ValueError without pairs or
+        negatives."""
         # Similarities and softmax are computed in float32, also under mixed precision.
         with torch.autocast(vectors.device.type, enabled=False):
             groups = self._groups(vectors, layout)
@@ -479,9 +486,10 @@ class NarrativeTwinsLoss(WindowLoss):
             return torch.stack(losses).mean()
 
     def _groups(self, vectors: Tensor, layout: tuple[Tensor, Tensor, Tensor]) -> list[_Group]:
-        """Return the group of the stories of a batch and, with `distractor_loss="separate"`,
-        another of the distractors. `layout` has the side and the row of each text, shape (R,), and
-        whether each of its windows has a token, shape (R, W)."""
+        """Group the window vectors of a batch of R texts, shape (R, W, D): all in one group or,
+        with `distractor_loss="separate"`, stories and distractors in one each. `layout` has the
+        side of each text (such as `TWIN`) and the index of its row, shape (R,), and whether each of
+        its windows has a token, shape (R, W)."""
         side, row, present = layout
         stories, twins, distractors, distractor_twins = (
             torch.nonzero(side == kind).flatten()
@@ -497,8 +505,8 @@ class NarrativeTwinsLoss(WindowLoss):
         rows = row * get_world_size() + get_rank()
 
         def windows(texts: Tensor, kept: Tensor, pair: Tensor) -> Tensor:
-            """Return the vectors of the kept windows of texts, each followed by the numbers of its
-            row, of its pair and of the window."""
+            """Return the vectors of the windows of `texts` that are `kept`, shape (texts, W), each
+            followed by the numbers of its row, of its pair of texts and of the window."""
             text, window = torch.nonzero(kept, as_tuple=True)
             tags = torch.stack([rows[texts][text], pair[text], window], dim=1)
             return torch.cat([vectors[texts][kept], tags.float()], dim=1)
@@ -512,15 +520,16 @@ class NarrativeTwinsLoss(WindowLoss):
         return groups
 
     def _similarity(self, a: Tensor, b: Tensor) -> Tensor:
-        """Return the cosine similarity of each row of a with each row of b, rows of a `_Group`;
-        minus infinity, which takes a pair out of the softmax, for rows that are not compared."""
+        """Return the cosine similarities of window vectors in a `_Group`, shape (len(a), len(b)).
+        Windows that are not compared have minus infinity, which takes them out of the softmax."""
         similarities = cos_sim(a[:, :-3], b[:, :-3])
         if self.in_story_negatives and self.in_batch_negatives:
             return similarities
         return similarities.masked_fill(~self._is_compared(a, b), -torch.inf)
 
     def _is_compared(self, a: Tensor, b: Tensor) -> Tensor:
-        """Return whether each row of a is compared with each row of b, shape (len(a), len(b))."""
+        """Return whether each window in `a` is compared with each in `b`, shape (len(a),
+        len(b))."""
         same_row, same_pair, same_window = (
             a[:, None, column] == b[None, :, column] for column in (-3, -2, -1)
         )
@@ -532,13 +541,13 @@ class NarrativeTwinsLoss(WindowLoss):
         return compared
 
     def _has_negatives(self, group: _Group) -> bool:
-        """Return whether any window is compared with more than itself and its positive."""
+        """Return whether a window in a group is compared with any but itself and its positive."""
         compared = self._is_compared(group.a, torch.cat(group)).sum(dim=1)
         return bool((compared > 2).any())
 
 
 def has_dropout(config: Any) -> bool:
-    """Return whether a configuration has dropout, other than in a classifier head."""
+    """Return whether the configuration of a model sets dropout, other than in a classifier head."""
     return any(
         isinstance(value, float) and value > 0
         for key, value in config.to_dict().items()
@@ -547,8 +556,8 @@ def has_dropout(config: Any) -> bool:
 
 
 def gather_rows(rows: Tensor) -> Tensor:
-    """Return the rows of all processes, which may have different numbers of rows, in one tensor;
-    gradients flow back to the process of each row."""
+    """Concatenate the rows of a matrix in all processes. The processes may have different numbers
+    of rows. Gradients flow back to the process of each row."""
     count = torch.tensor([len(rows)], device=rows.device)
     counts = [torch.zeros_like(count) for _ in range(get_world_size())]
     dist.all_gather(counts, count)

@@ -35,17 +35,18 @@ ONE_PASS_TEMPERATURES = TEMPERATURES | {"deletion": 0.01, "shifting": 0.01, "dis
 
 @dataclass(frozen=True)
 class JudgedWindow:
-    """A window with its labels and the places of the vectors for its scores: the index of a text,
-    and of a window in this text, in the window vectors of the batch, shape (R, W, D).
+    """A window with its labels, and the places of the vectors for its scores. A place is a pair of
+    indices in the window vectors of the batch, shape (texts, W, D): of a text and of its window.
 
     Attributes:
         window: the window.
         group: a number that windows share if their sentences are compared with each other.
-        labels: the votes or labels of its sentences.
+        labels: the votes or label of each sentence.
         vectors: by operation, the place of the vector of each of its orders. Empty in one pass.
-        parts: in one pass, the vectors from which token states are summed, else empty: the index of
-            the sentence in the window, or the size of the window for other tokens; the number of
-            tokens; and the place. A sentence may be in several texts.
+        parts: in one pass, the vectors from which token states are summed, else empty. Each has the
+            index of its sentence in the window, or the size of the window for other tokens of the
+            story; its number of tokens; and its place. A sentence in several texts has several
+            parts.
     """
 
     window: Window
@@ -55,8 +56,8 @@ class JudgedWindow:
     parts: list[tuple[int, int, int, int]]
 
     def scores(self, operation: Operation, vectors: Any) -> Any:
-        """Return an operation's scores of the window's sentences, shape (window.size,), from the
-        window vectors of the batch. (Operations take a tensor as they take an array.)"""
+        """Return the scores of the sentences of the window by an operation, shape (window.size,),
+        from the window vectors of the batch, shape (texts, W, D)."""
         if not self.parts:
             texts, places = map(list, zip(*self.vectors[operation.name], strict=True))
             return operation.scores(self.window, vectors[texts, places])
@@ -70,9 +71,9 @@ class JudgedStoriesCollator:
     """Collates stories with judged sentences into a batch for `SalienceLoss`.
 
     Rows are as from `load_story_salience`, `load_turning_points` or `load_window_twins`: `story`,
-    perhaps in windows or with `windows`, and `counts`, `labels` or `turning_points`. It omits
-    windows of one sentence, windows without a vote (with `across_windows`, only if the story has
-    none) and, except in one pass, windows with a text beyond the context. Equal texts are encoded
+    perhaps in windows or with `windows`, and `counts`, `labels` or `turning_points`. Left out are
+    windows of one sentence; windows without a vote (with `across_windows`, stories without a vote);
+    and, except in one pass, windows with a text that exceeds the context. Equal texts are encoded
     once.
 
     Args:
@@ -97,8 +98,9 @@ class JudgedStoriesCollator:
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Collate rows into a batch of R texts padded to T tokens: `texts_input_ids`,
-        `texts_attention_mask` and `texts_window_ids` (-1: not pooled), of shape (R, T), and
-        `texts_judged`, a list of `JudgedWindow`. Raises RowError for invalid judgments."""
+        `texts_attention_mask` and `texts_window_ids` (the window that pools each token, or -1), of
+        shape (R, T), and `texts_judged`, a list of `JudgedWindow`. Raises RowError for invalid
+        judgments."""
         texts = _Texts()
         judged: list[JudgedWindow] = []
         for number, row in enumerate(rows):
@@ -124,7 +126,8 @@ class JudgedStoriesCollator:
 def _vectors(
     plan: Plan, texts: _Texts
 ) -> tuple[dict[str, list[tuple[int, int]]], list[tuple[int, int, int, int]]]:
-    """Add a plan's texts to a batch, and return the `vectors` and `parts` of its `JudgedWindow`."""
+    """Add the texts of a plan to `texts`, and return the `vectors` and `parts` of a
+    `JudgedWindow`."""
     if plan.one_pass:
         return {}, [
             (index, int(chunk.pooled.sum()), *texts.add(chunk))
@@ -136,8 +139,8 @@ def _vectors(
 
 
 def judgments(row: Mapping[str, Any], where: str) -> list[float]:
-    """Return a number for each sentence of a row: its votes or other label, or 1 for a turning
-    point and 0 for others. Raises RowError at `where` if labels are missing or invalid."""
+    """Return a number for each sentence of a row: its votes or label, or 1 for a turning point and
+    0 for others. Raises RowError with the location `where` if labels are missing or invalid."""
     story = row.get("story")
     if not story or isinstance(story, str):
         raise RowError(where, "'story' must be a list of sentences")
@@ -158,8 +161,8 @@ def judgments(row: Mapping[str, Any], where: str) -> list[float]:
 
 
 class _Texts:
-    """The distinct texts of a batch, as token ids and the window of each token, -1 for none. A
-    window is a set of tokens that are pooled; windows of a text do not share tokens."""
+    """The distinct texts of a batch, as token ids and the window of each token, or -1. Here a
+    window is any set of tokens that are pooled; two windows of a text share no token."""
 
     def __init__(self) -> None:
         self.texts: list[tuple[Ids, Ids]] = []
@@ -167,8 +170,8 @@ class _Texts:
         self._texts_of: dict[bytes, list[int]] = {}
 
     def add(self, chunk: Chunk) -> tuple[int, int]:
-        """Add a chunk, and return its place: the index of its text, and the number of the window
-        that pools its tokens. An equal chunk has the same place."""
+        """Add the text of a chunk, and return the place of its vector: the index of the text, and
+        the number of the window that pools the tokens. Equal chunks have the same place."""
         text, pooled = chunk.ids.tobytes(), chunk.pooled.tobytes()
         if (text, pooled) not in self._places:
             same = self._texts_of.setdefault(text, [])
@@ -191,14 +194,13 @@ class SalienceLoss(WindowLoss):
     The scores of a window by an operation, divided by a temperature, become shares by softmax (a
     listwise loss, as ListNet of Cao et al., 2007, "Learning to Rank: From Pairwise Approach to
     Listwise Approach"). The loss is the mean over windows of the weighted mean over operations.
-    Scores are the exact scores of the operations, on the texts that scoring would embed. A batch
-    without a judged window has the loss 0.
+    Scores are exact by default. A batch without a judged window has the loss 0.
 
     With `approximate="one-pass"`, scores are one-pass scores: a story is encoded once, in several
-    texts if it exceeds the context. Other data sets may train exact scores, by their own loss.
+    texts if it exceeds the context.
 
     With `across_windows`, all sentences of a story are compared with each other, each scored in its
-    window, for rankings of whole stories that have several windows. The mean is then over stories.
+    window. The loss is then the mean over stories.
 
     `collator` returns the `JudgedStoriesCollator` that makes its batches.
 
@@ -209,7 +211,7 @@ class SalienceLoss(WindowLoss):
         temperature: one for all operations, or a dict of names with temperatures; default
             `TEMPERATURES`, in one pass `ONE_PASS_TEMPERATURES`.
         approximate: `"one-pass"`, or None for exact scores.
-        max_shifts: see `Shifting`; without it, shifting needs most of the texts.
+        max_shifts: see `Shifting`; None for all shifts, which need most of the texts.
         across_windows: as above.
         mini_batch_size: see `WindowLoss`.
 
@@ -288,7 +290,8 @@ class SalienceLoss(WindowLoss):
         return self.loss_of_texts(texts, judged)
 
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
-        """Return the mean loss over the windows or, with `across_windows`, the stories."""
+        """Return the mean loss over the windows in `layout` or, with `across_windows`, the
+        stories."""
         # Similarities and softmax are computed in float32, also under mixed precision.
         with torch.autocast(vectors.device.type, enabled=False):
             if vectors.dtype in (torch.float16, torch.bfloat16):
@@ -305,7 +308,8 @@ class SalienceLoss(WindowLoss):
             return torch.stack(losses or [vectors.sum() * 0.0]).mean()
 
     def _group_loss(self, vectors: Tensor, windows: list[JudgedWindow]) -> Tensor:
-        """Return the loss, a scalar, of windows whose sentences are compared with each other."""
+        """Return the loss, a scalar, of `windows` whose sentences are compared with each other,
+        from the window vectors of the batch, shape (texts, W, D)."""
         labels = [label for judged in windows for label in judged.labels]
         # Divide before conversion, since votes may be beyond the range of the dtype.
         total_votes = sum(labels)

@@ -93,9 +93,9 @@ def parse_arguments(
     """Parse the command line. Returns the training arguments and the script arguments.
 
     Flags override the settings of `--smoke`, which override the YAML file of `--config`, which
-    overrides the defaults. The file maps names of flags, without dashes, to values; `base` names
-    another such file, relative to this one, whose settings apply where this one has none. `{seed}`
-    in `output_dir` becomes the seed, so that each seed has its folder.
+    overrides the defaults. The file maps names of flags, without dashes, to values; its `base` is
+    the path from there to another such file, with the settings that this file lacks. `{seed}` in
+    `output_dir` becomes the seed, so that each seed has its folder.
 
     Args:
         training, script: the classes of the training arguments and of the script arguments.
@@ -131,7 +131,8 @@ def parse_arguments(
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """Return the settings of a YAML file, and of its `base` file where it has none."""
+    """Return the settings of a YAML file, joined with the settings of its `base` file that it
+    lacks."""
     with path.open(encoding="utf-8") as file:
         settings: dict[str, Any] = yaml.safe_load(file) or {}
     base = settings.pop("base", None)
@@ -141,9 +142,9 @@ def _read_config(path: Path) -> dict[str, Any]:
 def train_and_validation(
     load: Callable[[str | None], Any], script: ScriptArguments
 ) -> tuple[Any, Any]:
-    """Return the rows for training and the rows for validation, None if there are none, from the
-    sources of a script. `load` is `load_story_twins` or `load_window_twins`. Raises ValueError as
-    `select_split`."""
+    """Return the rows for training, from `train_source`, and the rows for validation, from
+    `eval_source` or the split `validation` of the training data; None if there are none. `load` is
+    `load_story_twins` or `load_window_twins`. Raises ValueError if a split is missing."""
     data = load(script.train_source)
     train = select_split(data, "train", script.max_train_rows)
     if script.eval_source is not None:
@@ -154,8 +155,8 @@ def train_and_validation(
 
 
 def select_split(data: Mapping[str, Any], name: str, rows: int | None = None) -> Any:
-    """Return the split `name` of a data set, or its only split whatever its name; with `rows`, only
-    the first rows. Raises ValueError if there is neither split."""
+    """Return the split `name` of a data set or, if the data set has one split of another name, this
+    split; with `rows`, only the first rows. Raises ValueError if there is neither."""
     if name not in data and len(data) != 1:
         raise ValueError(
             f"no split {name!r}, only {', '.join(data)}; use a file, or a folder with this split"
@@ -169,9 +170,9 @@ def labelled_stories(
     script: ScriptArguments,
     validation: Iterable[Mapping[str, Any]] | None,
 ) -> list[Mapping[str, Any]]:
-    """Return stories with human labels for validation: the stories in `salience_source`, for which
-    `load` is `load_story_salience` or `load_turning_points`; without a source, the validation rows
-    that have turning points."""
+    """Return stories with human labels for validation: from `salience_source`, loaded by `load`
+    (`load_story_salience` or `load_turning_points`); without a source, the validation rows that
+    have turning points."""
     if script.salience_source is not None:
         return list(select_split(load(script.salience_source), "validation", script.max_eval_rows))
     return [row for row in validation or [] if row.get("turning_points") is not None]
@@ -184,7 +185,8 @@ def validation_evaluator(
     context_tokens: int | None,
 ) -> SequentialEvaluator | None:
     """Return a `SalienceEvaluator` for stories with human labels (`judged`) together with a
-    `TwinsEvaluator` for validation rows with a twin and a distractor; None if there are neither."""
+    `TwinsEvaluator` for validation rows with a twin and a distractor; None if no such rows
+    exist."""
     evaluators: list[Any] = []
     if judged:
         options: dict[str, Any] = {"approximate": script.approximate}
@@ -228,8 +230,8 @@ def run_training(trainer: Any, script: ScriptArguments) -> None:
 
 
 def _machine(trainer: Any) -> dict[str, Any]:
-    """Return facts on a run by name: the number of parameters, the device, and the most bytes of
-    its memory that were in use, None without a CUDA device."""
+    """Return facts on a run by name: the number of parameters, the device, and its peak memory in
+    bytes (None without CUDA)."""
     parameters, gpu = sum(each.numel() for each in trainer.model.parameters()), None
     device = platform.processor() or platform.machine()
     if trainer.args.device.type == "cuda":

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 def setting(default: Any, text: str) -> Any:
-    """Return a field of arguments, with its default and the text of its flag for `--help`."""
+    """Return a dataclass field with a default; `text` is the help of its flag."""
     return field(default=default, metadata={"help": text})
 
 
@@ -66,10 +66,10 @@ class NarrativeTwinsTrainingArguments(SentenceTransformerTrainingArguments):
 
 
 class _Loaded(Transformer):
-    """The `Transformer` of sentence-transformers around a model that is loaded and checked."""
+    """A `Transformer` of sentence-transformers for a model that is already loaded."""
 
     def _load_model(self, *args: Any, **options: Any) -> Any:
-        """Return the loaded model, which is among the options."""
+        """Return the model in `options`."""
         return options["model"]
 
 
@@ -125,10 +125,9 @@ def trainable_encoder(
 class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     """A `SentenceTransformerTrainer` for story encoders on narrative twins and on votes.
 
-    The loss, `NarrativeTwinsLoss` or another `WindowLoss`, has the collator of its batches and the
-    check of its rows. Rows are checked before training starts.
-    Loss and validation curves are written to `curves.json` and `curves.png` in the output folder.
-    The model card shows no rows of the data.
+    The loss, `NarrativeTwinsLoss` or another `WindowLoss`, makes the collator, and checks all rows
+    before training starts. Loss and validation curves are written to `curves.json` and `curves.png`
+    in the output folder. The model card shows no rows of the data.
 
     Args:
         model: the encoder, from `trainable_encoder`.
@@ -137,8 +136,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             default loss needs `story`, and uses `twin`, `negative` and `negative_twin` where they
             are set. Several data sets may be in a dict; each batch has rows of one of them.
         loss: a loss in place of the default, or its class; `MatryoshkaLoss` may wrap it. A dict has
-            losses by data set. Data sets that are not in it have the default loss; losses of
-            sentence-transformers in it take rows in the format of that library.
+            losses by data set; data sets that are missing in the dict have the default loss. Losses
+            of sentence-transformers in the dict take rows in the format of that library.
         options: other arguments of `SentenceTransformerTrainer`, such as `evaluator`.
 
     Attributes:
@@ -202,8 +201,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         self.add_callback(EpochCallback(self))
 
     def _losses(self, model: Any, loss: Any, data: Sequence[Any]) -> Any:
-        """Return the loss, prepared for training; for a dict of losses, a dict with a loss for each
-        data set in `data` or in `loss`."""
+        """Return the loss as a module. For a dict, return a dict with a loss for each data set in
+        `data` or in `loss`; the default loss if `loss` lacks one."""
         if not isinstance(loss, dict):
             return self.prepare_loss(loss or self.get_default_loss, model)
         names = dict.fromkeys(name for sets in data if isinstance(sets, dict) for name in sets)
@@ -215,7 +214,7 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return NarrativeTwinsLoss(model, **{name: getattr(self.args, name) for name in SETTINGS})
 
     def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
-        """Return the collator of the loss; for several losses, one that selects by data set. Raises
+        """Return the collator of the loss, or a `CollatorByDataset` for a dict of losses. Raises
         ValueError if the arguments set prompts for a `WindowLoss`, which has the encoder's
         prompt."""
         limit = model_limit(model[0].auto_model, model.tokenizer, args.context_tokens)
@@ -238,12 +237,9 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     def train(
         self, resume_from_checkpoint: str | Path | bool | None = None, *args: Any, **options: Any
     ) -> Any:
-        """Train as `transformers.Trainer.train` does.
-
-        `resume_from_checkpoint=True` skips incomplete checkpoints. Raises ValueError if the
-        checkpoint has no state of the optimizer, without which `transformers` would resume with
-        other weights, and FloatingPointError if the loss is not finite.
-        """
+        """Train as `transformers.Trainer.train` does; `resume_from_checkpoint=True` skips
+        incomplete checkpoints. Raises ValueError if the checkpoint lacks the state of the optimizer
+        or its schedule, and FloatingPointError if the loss is not finite."""
         checkpoint = resume_from_checkpoint
         if checkpoint is True:
             checkpoint = last_complete_checkpoint(Path(self.args.output_dir)) or True
@@ -256,8 +252,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return super().train(checkpoint, *args, **options)
 
     def training_step(self, *args: Any, **options: Any) -> torch.Tensor:
-        """Run a step of training and return its loss. Raises FloatingPointError if the loss is not
-        finite, before anything is saved."""
+        """Run a step of training and return its loss; raise FloatingPointError if it is not
+        finite."""
         loss: torch.Tensor = super().training_step(*args, **options)
         if not torch.isfinite(loss):
             raise FloatingPointError(
@@ -267,8 +263,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return loss
 
     def get_batch_sampler(self, dataset: Any, batch_size: int, *args: Any, **options: Any) -> Any:
-        """Return the usual sampler, with `window_batch_size` rows per batch if this is set and
-        stories have several windows."""
+        """Return the usual sampler; if the stories have several windows, its batches have
+        `window_batch_size` rows, if set."""
         if self.args.window_batch_size is not None and is_nested(dataset[0].get("story")):
             batch_size = self.args.window_batch_size
         return super().get_batch_sampler(dataset, batch_size, *args, **options)
@@ -281,8 +277,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return sampler
 
     def _build_dataloader(self, dataset: Any, batch_size: int, dataset_kind: str) -> Any:
-        """Return a data loader; `get_train_dataloader` and `get_eval_dataloader` call this. Only
-        training drops the last batch, if `dataloader_drop_last` is set."""
+        """Return a data loader. Only training drops the last batch, if `dataloader_drop_last` is
+        set."""
         dropped = self.args.dataloader_drop_last
         self.args.dataloader_drop_last = dropped and dataset_kind == "train"
         try:
@@ -316,8 +312,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         write_card(self, folder)
 
     def save_encoder(self, folder: str | Path) -> None:
-        """Save the encoder as a sentence-transformers checkpoint with its card, and with an adapter
-        merged into its weights. All processes must call it."""
+        """Save the encoder as a sentence-transformers checkpoint with its card. An adapter is
+        merged into the saved weights. All processes must call this method."""
         module: Any = self.model[0]
         adapted = self.transformer
         if has_adapter(adapted):
@@ -338,7 +334,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     ) -> str | None:
         """Push the encoder with its card, and no other files of the output folder, to the
         `hub_model_id` of the arguments or the name of the output folder. An earlier push is
-        replaced. `facts` are added to the `facts` of the trainer. This always waits for the push.
+        replaced. `facts` are added to the `facts` of the trainer. `blocking` is ignored: the call
+        waits for the push.
 
         Returns:
             The URL of the repository; None in processes other than the first. Raises HubError.
@@ -362,7 +359,7 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
 
 
 class CollatorByDataset:
-    """Collates rows by the collator of their data set, which their `dataset_name` names."""
+    """Collates rows by the collator of their data set, which is named by their `dataset_name`."""
 
     def __init__(self, collators: Mapping[str, Any]) -> None:
         self.collators = collators
@@ -371,7 +368,7 @@ class CollatorByDataset:
         self.valid_label_columns = list(dict.fromkeys(labels))
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the batch of rows of one data set, with its `dataset_name`."""
+        """Collate rows of one data set into a batch, which also has their `dataset_name`."""
         name = rows[0]["dataset_name"]
         return {**self.collators[name](rows), "dataset_name": name}
 
@@ -400,14 +397,14 @@ class EpochCallback(TrainerCallback):
 
 
 def window_loss(loss: torch.nn.Module) -> WindowLoss | None:
-    """Return the `WindowLoss` that a loss is or contains; None if there is none."""
+    """Return the `WindowLoss` that a loss is or (like `MatryoshkaLoss`) contains; else None."""
     return next((part for part in loss.modules() if isinstance(part, WindowLoss)), None)
 
 
 def checked_rows(data: Any, name: str, loss: Any) -> Any:
-    """Check the rows of a data set, or of a dict of several, by their loss, and return them. Raises
-    RowError, with the `name` of the data set, if a row is invalid or there are no rows, and
-    TypeError for a stream."""
+    """Check the rows of a data set, or of a dict of data sets, by their loss, and return a copy.
+    Rows for other losses than a `WindowLoss` are not checked. Raises RowError with the `name` of
+    the data set if a row is invalid or there are no rows, and TypeError for a stream."""
     if isinstance(data, dict):
         losses = loss if isinstance(loss, dict) else dict.fromkeys(data, loss)
         return {
@@ -430,7 +427,7 @@ def checked_rows(data: Any, name: str, loss: Any) -> Any:
 
 
 def check_precision(model: torch.nn.Module) -> None:
-    """Raise a ValueError if weights to train are in a precision that rounds small updates away."""
+    """Raise a ValueError if trainable weights are in a precision that rounds small updates away."""
     for weight in model.parameters():
         if weight.requires_grad and weight.dtype in (torch.bfloat16, torch.float16):
             raise ValueError(
@@ -440,8 +437,8 @@ def check_precision(model: torch.nn.Module) -> None:
 
 
 def last_complete_checkpoint(folder: Path) -> str | None:
-    """Return the last checkpoint in a folder with a valid trainer state, the file that is written
-    last; None if there are no checkpoints. Raises ValueError if none of them is complete."""
+    """Return the last checkpoint in a folder with a readable trainer state, which is written last;
+    None without checkpoints. Raises ValueError if there are checkpoints and none is complete."""
     steps = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name[11:]), reverse=True)
     for checkpoint in steps:
         try:
