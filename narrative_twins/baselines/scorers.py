@@ -70,12 +70,8 @@ class Embedder:
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of texts, shape (texts, dimensions). Vectors of the previous call are
-        reused.
-
-        Raises:
-            StoryError: a text has no tokens, or a vector is not finite.
-            ValueError: the encoder does not return one vector per text.
-        """
+        reused. Raises StoryError if a text has no tokens or a vector is not finite, and ValueError
+        unless the encoder returns one vector per text."""
         if missing := [text for text in dict.fromkeys(texts) if text not in self._vectors]:
             self._vectors |= dict(zip(missing, self._encode(missing), strict=True))
         self._vectors = {text: self._vectors[text] for text in texts}
@@ -119,8 +115,7 @@ class EmbeddingBaseline(Baseline):
     """A baseline that compares embeddings of texts, each read alone.
 
     Args:
-        encoder: see `TextEncoder`; None: the encoder of `baseline_scores`, otherwise the default
-            one.
+        encoder: see `TextEncoder`; None: the encoder of `baseline_scores`, or else the default.
     """
 
     def __init__(self, encoder: TextEncoder = None) -> None:
@@ -170,7 +165,7 @@ def baseline_scores(
 
     Raises:
         TypeError, ValueError: a baseline is unknown or an argument invalid; raised at the call.
-        StoryError: a story can't be scored. Raised with its index after the results before.
+        StoryError: a story can't be scored. Raised with its index, after the results before it.
     """
     check_stories(stories)
     embedder = Embedder(encoder)
@@ -201,8 +196,7 @@ def _results(
 
 
 def _checked_scores(baseline: Baseline, story: Story) -> list[float]:
-    """Return the scores of a story by a baseline. Raise ValueError unless they are one finite
-    number per sentence."""
+    """Return the scores of a story; raise ValueError unless each sentence has a finite score."""
     scores = np.asarray(baseline.scores(story), np.float64)
     if scores.shape != (len(story),) or not np.isfinite(scores).all():
         raise ValueError(
@@ -282,12 +276,11 @@ class Length(Baseline):
 
 
 def textrank_scores(similarities: ArrayLike, *, damping: float = DAMPING) -> NDArray[np.float64]:
-    """Return TextRank: the PageRank of sentences in a graph whose edges are weighted by similarity.
-    No sentence has an edge to itself.
+    """Return TextRank: PageRank in a graph of sentences, with edges weighted by similarity.
 
     Args:
-        similarities: the similarity of each pair of sentences, a symmetric matrix of shape (n, n);
-            negative similarities count as 0.
+        similarities: the similarity of each pair of sentences, symmetric, shape (n, n). The
+            diagonal is ignored, and negative similarities count as 0.
         damping: the probability to follow an edge, at least 0 and below 1.
 
     Returns:
@@ -309,18 +302,15 @@ def lexrank_scores(
     similarity to itself exceeds the threshold.
 
     Args:
-        similarities: as for `textrank_scores`; the diagonal is used, too.
+        similarities: as for `textrank_scores` (with the errors), but the diagonal is used.
         threshold: sentences have an edge if their similarity exceeds it; all edges have the same
             weight. None is continuous LexRank: edges are weighted by similarity, and negative
             similarities count as 0. The paper chose 0.1 for cosines of tf-idf vectors.
-        damping: as for `textrank_scores`. (d in the paper is 1 - damping.)
+        damping: as for `textrank_scores`. (The paper writes d for 1 - damping.)
 
     Returns:
-        Scores of shape (n,) that sum to 1. They are all equal if all similarities exceed the
-        threshold, or none.
-
-    Raises:
-        ValueError: as for `textrank_scores`.
+        Scores of shape (n,) that sum to 1; all equal if all or no similarities exceed the
+        threshold.
     """
     matrix = _check_similarities(similarities)
     is_edge = matrix > (0.0 if threshold is None else threshold)
@@ -386,8 +376,7 @@ class _Graph(EmbeddingBaseline):
 
 @register_baseline
 class TextRank(_Graph):
-    """`textrank_scores` of the cosines of sentence embeddings; takes the arguments of
-    `EmbeddingBaseline` and `damping`."""
+    """`textrank_scores` of the cosines of sentence embeddings. For `damping` see there."""
 
     name = "textrank"
     meaning = "how central the sentence is among similar sentences"

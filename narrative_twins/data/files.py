@@ -34,8 +34,7 @@ of values that Python can't represent."""
 
 class Record(NamedTuple):
     """A row of a data file: its location for error messages (`where`), its `id`, and its columns
-    (`row`). `row` is a RowError only for an unreadable row in `read_records(path,
-    strict=False)`."""
+    (`row`; a RowError for an unreadable row in `read_records(path, strict=False)`)."""
 
     where: str
     id: str
@@ -44,13 +43,12 @@ class Record(NamedTuple):
 
 def read_records(path: str, strict: bool = True) -> Iterator[Record]:
     """Yield the rows of a data file, one at a time if the format allows it. The id of a row is its
-    column `id`, else its key in a JSON object of rows, else `FILE:NUMBER`; the id 3.0 becomes
-    `"3"`.
+    column `id` (`"3"` for 3.0), else its key in a JSON object of rows, else `FILE:NUMBER`.
 
     Raises RowError if the format is unknown, the file can't be read, or a row is not an object of
-    columns. With `strict`, an unreadable row or Parquet row group is a RowError too, and so is an
-    id that is neither text nor a whole number. Without it, an unreadable row or row group becomes a
-    record whose `row` is the RowError.
+    columns; if `strict`, also for an id that is neither text nor a whole number, and for an
+    unreadable row or Parquet row group. If not `strict`, an unreadable row or row group is a record
+    whose `row` is a RowError.
     """
     suffix = _suffix(path)
     if suffix is None:
@@ -85,8 +83,7 @@ def is_data_file(path: str) -> bool:
 
 
 def _suffix(path: str) -> str | None:
-    """Return the suffix of a path if its format is supported, such as `.jsonl` or `.csv.gz`; else
-    None."""
+    """Return the suffix of a path, such as `.csv.gz`, or None if its format is unknown."""
     return next((suffix for suffix in _READERS if path.lower().endswith(suffix)), None)
 
 
@@ -154,7 +151,7 @@ def _parquet(path: str, file: IO[bytes]) -> Iterator[Entry]:
 def _batch_rows(
     path: str, batches: Iterable[pyarrow.RecordBatch], number: Iterator[int]
 ) -> Iterator[Entry]:
-    """Yield the rows in batches of a Parquet file, an unreadable row as a RowError. `number` yields
+    """Yield the rows of batches of a Parquet file, an unreadable row as a RowError. `number` yields
     the number of each row in the file."""
     for batch in batches:
         names = batch.schema.names
@@ -169,7 +166,7 @@ def _batch_rows(
 
 
 def _row_or_problem(batch: pyarrow.RecordBatch) -> Any:
-    """Return the row in a batch of one row; if it can't be read, return the reason as a text."""
+    """Return the row in a batch of one row; if it is unreadable, the reason as a text."""
     try:
         return batch.to_pylist()[0]
     except _FILE_ERRORS as error:

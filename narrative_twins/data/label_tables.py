@@ -40,7 +40,7 @@ def read_table(path: str, columns: Iterable[str]) -> Callable[[Rows], Iterator[E
 
 
 def _read_labels(rows: Rows) -> Iterator[Entry]:
-    """Yield one row per story, for `load_story_salience`, of a table of labels. The table has a row
+    """Yield one row per story of a table of labels, for `load_story_salience`. The table has a row
     for each sentence (and annotator). The labels become `annotations` if annotators are named, else
     `labels`. Sentences with the same `window` form a window. Raises RowError if a cell is invalid,
     the rows of a story are not together, or its annotators have different sentences."""
@@ -63,7 +63,7 @@ def _labelled_story(
     where: str, story_id: str, rows: list[tuple[str, dict[str, str]]]
 ) -> dict[str, Any]:
     """Merge the rows of a story in a table of labels, each a pair of its location and its cells,
-    into one row. `where` is the location of the first."""
+    into one row. `where` is the location of the first row."""
     by_annotator: dict[str, list[tuple[str, str, float]]] = {}
     for place, row in rows:
         if not all(row[name] for name in _LABEL_COLUMNS):
@@ -128,8 +128,8 @@ def _clean(sentence: str) -> str:
 
 def as_released(sentence: str) -> str:
     """Clean a sentence as the code released with the paper does: remove text in round brackets, or
-    after a bracket that is not closed, and extra white space. A sentence without other text keeps
-    it, since a sentence without text can't be scored."""
+    after a bracket that is not closed, and extra white space. A sentence that would become empty
+    keeps its text."""
     kept = _without(_ROUND, sentence).partition("(")[0].replace(")", "")
     return unicodedata.normalize("NFKC", " ".join((kept if kept.strip() else sentence).split()))
 

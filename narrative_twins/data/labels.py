@@ -98,8 +98,8 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
 
 
 def _read_labels(content: Any, column: str, count: int, where: str) -> Row:
-    """Return the label columns of a story of `count` sentences, from the `content` of a column with
-    labels: any in `LABEL_COLUMNS` except highlights and turning points."""
+    """Return the label columns of a story of `count` sentences (see `load_story_salience`) from the
+    `content` of a column in `LABEL_COLUMNS`, except highlights and turning points."""
     if column in VOTES:
         votes = check_votes(content, column, count, where)
         return {"labels": [number / sum(votes) for number in votes], "counts": votes}

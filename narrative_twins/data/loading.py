@@ -45,8 +45,7 @@ class LoadOptions(TypedDict, total=False):
     Attributes:
         revision: a branch, tag or commit of a Hub id.
         token: access token for private and gated data on the Hub.
-        streaming: yield rows one by one, without preparing a cache. Data on the Hub are still
-            downloaded completely.
+        streaming: yield rows one by one, without preparing a cache. Hub data are still downloaded.
         cache_dir: folder for prepared rows, instead of the `datasets` cache; not for downloads.
         name: the configuration of a folder or of a data set on the Hub, or a corpus of the package.
     """
@@ -60,8 +59,7 @@ class LoadOptions(TypedDict, total=False):
 
 @dataclass
 class RowsConfig(datasets.BuilderConfig):
-    """The settings of a data set: its files by split, its licence (empty if unknown), and the
-    options of its loading function."""
+    """The files of a data set by split, its licence (may be empty), and its loading options."""
 
     files: SplitFiles = field(default_factory=dict)
     license: str = ""
@@ -73,8 +71,8 @@ class RowsConfig(datasets.BuilderConfig):
 
 class RowsBuilder(datasets.GeneratorBasedBuilder):
     """A builder of data sets from files of rows. A subclass defines the columns (`FEATURES`) and
-    the conversion of a row to these columns (`normalize`). The docstring of the subclass is the
-    description of the data set."""
+    the conversion of a row to these columns (`normalize`). The docstring of the subclass describes
+    the data set."""
 
     BUILDER_CONFIG_CLASS = RowsConfig
     FEATURES: ClassVar[Features]
@@ -238,9 +236,8 @@ def load_window_twins(
 
     The columns are `id`; `title` (may be empty); `story` and `negative` (or None) as lists of
     windows; `twin` as a list of sentences; `twin_windows`, for each sentence of the twin a list of
-    the windows of the story that the sentence may belong to: usually one, two if the sentence is
-    aligned to both, none if it is not aligned; and `turning_points`, indices in the story, counted
-    across its windows.
+    the windows of the story that the sentence may belong to: usually one window, none if the
+    sentence is not aligned; and `turning_points`, indices in the story, counted across its windows.
 
     A row in a file has these columns, or the columns of `"igorsterner/wikipedia-narrative-twins"`.
     Its `twin` may also be a list of windows; it then has no `twin_windows`.
@@ -283,11 +280,10 @@ def load_story_salience(
     ranges of sentences), `labels`, one number per sentence, higher for more salient ones; and
     `annotations`, a list of labels for each annotator. If each annotator chose one sentence,
     `choices` has this sentence for each annotator, counted from 1, and `counts` the votes for each
-    sentence. `summaries` has texts. A column without content is None; a row may have summaries and
-    no labels.
+    sentence. `summaries` has texts. A column without content, such as the labels, is None.
 
     A row in a file has `story` (or `sentences`), optionally `title` (or `storytitle`), `windows` in
-    any form that `Story.parse` accepts, and `summaries` (or `summary`), and labels in one of these
+    any form that `Story.parse` accepts, `summaries` (or `summary`), and labels in one of these
     forms:
 
     - `choices` (or `most_important`): the sentence that each annotator chose, counted from 1, or a

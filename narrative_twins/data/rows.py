@@ -57,7 +57,7 @@ def find_column(row: Mapping[str, Any], *names: str) -> Any:
 
 
 def require_column(row: Mapping[str, Any], where: str, *names: str) -> Any:
-    """Return what `find_column` returns; raise RowError if all columns are missing or None."""
+    """Return the first content of these columns that is not missing or None, or raise RowError."""
     content = find_column(row, *names)
     if content is None:
         others = f" (or {', '.join(map(repr, names[1:]))})" if names[1:] else ""
@@ -74,8 +74,7 @@ def title_of(row: Mapping[str, Any]) -> str:
 
 
 def is_nested(content: Any) -> bool:
-    """Return whether the content of a column is a list of lists, such as windows; False if
-    empty."""
+    """Return whether the content of a column is a non-empty list of lists, such as windows."""
     is_list = isinstance(content, (list, tuple)) and bool(content)
     return is_list and all(isinstance(each, (list, tuple)) for each in content)
 
@@ -114,16 +113,14 @@ def check_sentences(content: Any, column: str, where: str) -> list[str]:
 
 
 def check_windows(content: Any, column: str, where: str) -> list[list[str]]:
-    """Return a list of windows, each a list of sentences; a list of sentences becomes one window.
-    Raise RowError for other content."""
+    """Return windows, each a list of sentences (a plain list is one window), or raise RowError."""
     if not is_nested(content):
         return [check_sentences(content, column, where)]
     return [check_sentences(window, f"{column}[{w}]", where) for w, window in enumerate(content)]
 
 
 def check_integers(values: Any, column: str, where: str, first: int, last: int) -> list[int]:
-    """Return a list of integers from `first` to `last`, converting strings of digits. Raise
-    RowError for other content."""
+    """Return integers from `first` to `last`, if necessary from text, or raise RowError."""
     numbers = []
     for value in check_list(values, column, where, "whole numbers"):
         number = int(value) if isinstance(value, str) and value.isdecimal() else value
@@ -148,8 +145,8 @@ def check_votes(votes: Any, column: str, count: int, where: str) -> list[int]:
 
 def check_texts(row: Mapping[str, Any], where: str) -> list[str]:
     """Return the names of the text columns (`TEXT_COLUMNS`) of a row of twins. Raise RowError if
-    the row has no story, or a column is not a list of sentences, a list of windows, or an object of
-    sections, each such a list."""
+    there is no story, or a column is not a list of sentences or windows, or an object of such
+    lists."""
     require_column(row, where, *STORY_NAMES)
     columns = [column for column in TEXT_COLUMNS if row.get(column) is not None]
     for column in columns:
@@ -173,8 +170,7 @@ def check_twins_row(row: Mapping[str, Any], where: str) -> None:
         where: location of the row for error messages.
 
     Raises:
-        RowError: a sentence is empty or not a string, or the columns have different numbers of
-            windows.
+        RowError: a sentence is empty or not a string, or columns differ in their number of windows.
         ShortWindowError: a window has no sentence in one of the columns.
     """
     require_column(row, where, "story")
@@ -237,7 +233,8 @@ def window_twins(
     - The columns of `load_window_twins`.
 
     Raises ShortWindowError if a window of the story or the twin has fewer than `min_window`
-    sentences. None stands for `MIN_WINDOW` in the published form, and for no minimum in others.
+    sentences. A `min_window` of None is `MIN_WINDOW` in the published form, and no minimum in
+    others.
     """
     story = require_column(row, where, *STORY_NAMES)
     twin = require_column(row, where, "twin", "translated_narrative_twin")
@@ -285,8 +282,7 @@ def window_twins(
 
 
 def _to_windows(content: Any, column: str, where: str, windows: int) -> list[list[str]]:
-    """Return a list of windows unchanged, and a list of sentences split into `windows` even
-    windows."""
+    """Return a list of windows, or a list of sentences split into `windows` even windows."""
     if is_nested(content):
         return check_windows(content, column, where)
     story = check_story(check_sentences(content, column, where), column, where, windows)
@@ -296,9 +292,8 @@ def _to_windows(content: Any, column: str, where: str, windows: int) -> list[lis
 def _check_alignment(
     pairs: Any, story: Sequence[Sequence[str]], twin: Sequence[str], where: str
 ) -> Iterable[tuple[int, int]]:
-    """Return the pairs of an alignment: the index of a sentence of `story`, a list of windows whose
-    sentences are counted through, and the index of a sentence of `twin`. Raise RowError if a pair
-    is invalid."""
+    """Return an alignment as pairs of indices of sentences, of `story` (counted across its windows)
+    and of `twin`. Raise RowError if a pair is invalid."""
     pairs = check_list(pairs, "alignment", where, "pairs")
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
@@ -336,8 +331,7 @@ def turning_points(
     row: Mapping[str, Any], where: str, windows: int, cleaning: Cleaning = "full"
 ) -> Row:
     """Convert a row of a file to the columns of `load_turning_points`, except `id`. The row has
-    `story` (or `sentences`) and five `turning_points`, counted from 0. Empty sentences are
-    dropped."""
+    `story` (or `sentences`) and five `turning_points`. Empty sentences are dropped."""
     if cleaning == "released":
         if row.get("released") is None:
             problem = "cleaning='released' is for TRIPOD's table (.csv); leave it out"

@@ -79,8 +79,7 @@ def source_files(
         source: see `load_story_twins`. The files of a folder or data set on the Hub are selected as
             by `datasets.load_dataset`.
         revision, token: the version (default: `main`) and access token of data on the Hub.
-        name: the configuration of a folder or of a data set on the Hub; default: the one that its
-            card makes the default.
+        name: the configuration of a folder or data set on the Hub; default: as its card says.
         cache_dir: folder for the rows of a `Dataset`, which are written to a file; default the
             `datasets` cache.
 
@@ -183,9 +182,8 @@ def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
 def _hub_files(
     path: str, name: str | None, revision: str | None, token: str | bool | None
 ) -> SplitFiles:
-    """Download a data set on the Hub and return its data files by split. `path` is a Hub id or the
-    address of a data set, folder or file, `hf://datasets/...`. Without a network, files in the
-    cache of the Hub are used."""
+    """Download a data set on the Hub and return its data files by split. `path` is a Hub id, or the
+    address `hf://datasets/...` of a data set, folder or file. Offline, cached files are used."""
     match = HUB_PATH.fullmatch(path)
     if match is None and (not HUB_ID.fullmatch(path) or is_data_file(path)):
         problem = "is not a local path, and not a Hub id (user/name); check the name"

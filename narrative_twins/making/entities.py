@@ -79,8 +79,8 @@ class PeopleNames:
 
     def draw(self, part: str, taken: set[str]) -> str:
         """Return a random name of one word that is not in `taken`, a set of case-folded names, and
-        add it to `taken`. `part` is `"last_name"`, `"first_name"`, `"first_name_female"` or
-        `"first_name_male"`."""
+        add it to `taken`. `part` is `last_name`, `first_name`, `first_name_female` or
+        `first_name_male`."""
         for _ in range(2_000):  # until a name is not in the row
             name: str = getattr(self.faker, part)()
             if name.isalpha() and name.casefold() not in taken:
@@ -90,7 +90,7 @@ class PeopleNames:
 
 
 class RowNames:
-    """The names that spaCy recognizes in `documents`, one for each text of a row.
+    """The names that spaCy recognizes in a row. `documents` are its texts, read by spaCy.
 
     Attributes:
         kinds: for each name, how often it is recognized as each kind of entity.
@@ -111,14 +111,13 @@ class RowNames:
                         self.last.update(words[-1:] if words[1:] else ())
 
     def kind_of(self, name: str) -> str:
-        """Return the kind of entity that a name is most often; `"Person"` for one word of a
-        name."""
+        """Return the most frequent kind of a name; `"Person"` for one word of a longer name."""
         return self.kinds[name].most_common(1)[0][0] if name in self.kinds else "Person"
 
     def forms(self, texts: Sequence[str]) -> dict[str, str]:
-        """Return the strings to search for in `texts`, each with the name that it stands for:
-        names, their first and last words if they are of people, and both in capitals (`ANNA` stands
-        for `Anna`). Words that are also common words in `texts` are left out."""
+        """Return the strings to search for in `texts`, each with the name that it stands for: all
+        names; the first and last words of people's names, except common words in `texts`; and both
+        in capitals (`ANNA` stands for `Anna`)."""
         forms = {name: name for name in self.kinds}
         common = {word for word in _WORD.findall(" ".join(texts)) if word.islower()}
         for name in [name for name in self.kinds if self.kind_of(name) == "Person"]:
@@ -131,16 +130,15 @@ class RowNames:
 
 
 def trimmed(text: str, is_person: bool) -> str:
-    """Return a name without punctuation around it, article, `'s` and, for a person, titles: `"Mr.
-    Darcy's,"` → `"Darcy"`."""
+    """Return a name without punctuation, article and, for a person, titles: `"Mr. Darcy's,"`
+    becomes `"Darcy"`."""
     name = _ARTICLE.sub("", text.strip(_EDGES), count=1)
     name = _TITLE.sub("", name, count=1) if is_person else name
     return _POSSESSIVE.sub("", name.strip(_EDGES)).strip(_EDGES)
 
 
 def _words(name: str) -> list[str]:
-    """Return the case-folded words of a name, except words in lower case: `"Vincent van Gogh"` →
-    `["vincent", "gogh"]`."""
+    """Return the case-folded words of a name, except lower-case ones: `van Gogh` → `["gogh"]`."""
     return [word.casefold() for word in _WORD.findall(name) if not word[0].islower()]
 
 
@@ -205,8 +203,7 @@ def substitute(
 
 
 def _map_sentences(content: Any, change: Callable[[str], Any]) -> Any:
-    """Return the content of a column (sentences, windows or sections) with `change` applied to each
-    sentence."""
+    """Apply `change` to the sentences in a column of sentences, windows or sections."""
     if isinstance(content, str):
         return change(content)
     if isinstance(content, Mapping):
@@ -225,8 +222,7 @@ def replace_entities(
     progress: bool = False,
 ) -> int:
     """Replace the names in the twins of a file of rows, and write the rows and their facts, see
-    `substitute` and `write_facts`. Returns the number of rows in which a name was replaced, without
-    rows of an earlier run.
+    `substitute` and `write_facts`. Returns the number of rows that this run changed.
 
     Args:
         rows: the file of the rows (RowError if one is invalid).

@@ -66,8 +66,7 @@ def recipe_text(command: str, settings: Mapping[str, object]) -> str:
 
 
 def _as_text(value: object) -> str:
-    """Return a setting as a text, with commas between items: `{"a": [1, 2], "b": 3}` → `"a 1, 2, b
-    3"`."""
+    """Return a setting as a text: `{"a": [1, 2], "b": 3}` → `"a 1, 2, b 3"`."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_as_text(item)}" for name, item in value.items())
     if isinstance(value, (list, tuple)):
@@ -83,8 +82,7 @@ def public_name(source: str) -> str:
 
 class Generated(NamedTuple):
     """What a language model wrote: `rows` in the order of the stories; `rejects`, the rejected
-    stories with the columns `REJECT`; and `usage`, the numbers of new answers and tokens as a
-    text."""
+    stories with the columns `REJECT`; and `usage`, a text on new answers and tokens."""
 
     rows: list[Columns]
     rejects: list[Columns]
@@ -102,8 +100,8 @@ def rows_by_model(
 ) -> Generated:
     """Make a row of each story by asking a language model, and write the rows. Every answer is
     logged at once in `OUT.answers`, so the same call resumes an interrupted run. `OUT` gets the
-    rows, and `OUT.rejects` the rejected stories; neither is written if empty. The facts of the rows
-    are next to them, see `write_facts`.
+    rows, and `OUT.rejects` the rejected stories; neither is written if empty. The facts are next to
+    `OUT`.
 
     Args:
         stories: the stories as rows.

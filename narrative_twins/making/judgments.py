@@ -39,8 +39,7 @@ def make_judgments(
 ) -> Generated:
     """Have a language model vote for the most important sentences of stories, and write the votes.
     A row has `id` (if the story has one), `story` (its sentences), `windows` (if the story has
-    several, or is long) and `votes`, a number for each sentence. Each window is voted on
-    separately.
+    several, or is long) and `votes`, a number for each sentence. Each window has votes of its own.
 
     Args:
         stories: each in any form that `Story.parse` takes (StoryError if one is invalid).

@@ -81,8 +81,7 @@ class Work(NamedTuple):
 
 def work_files(paths: Iterable[str]) -> list[str]:
     """Return `paths`, with each folder replaced by the JSON and JSON Lines files in it, sorted by
-    name. If some are in folders `summaries`, as in `Tell me again!`, only these are returned. A
-    folder without such files is kept."""
+    name. If some are in folders `summaries`, as in `Tell me again!`, only these are returned."""
     files: list[str] = []
     for path in map(Path, paths):
         suffixes = (".json", ".jsonl", ".ndjson")
@@ -228,15 +227,13 @@ class SentenceEmbedder:
 
 def best_path(similarities: NDArray[np.floating[Any]]) -> list[tuple[int, int]]:
     """Return the monotone path with the largest sum through a matrix of shape (n, m), in O(n·m).
+    Raises ValueError if the matrix is empty, or has a cell that is not a finite number.
 
     A path goes from cell (0, 0) to cell (n − 1, m − 1) by the steps of `STEPS`, as in dynamic time
     warping; its sum includes both ends. Ties are broken from the end, in the order of `STEPS`.
 
     Returns:
         The cells (i, j) of the path in order, for sentence i of the story and j of the twin.
-
-    Raises:
-        ValueError: the matrix is empty, or has a cell that is not a finite number.
     """
     cells = np.asarray(similarities, np.float64)
     if cells.ndim != 2 or not cells.size or not np.isfinite(cells).all():
@@ -298,8 +295,7 @@ class Filters:
             )
 
     def rejection(self, story: Sequence[str], version: Candidate) -> str | None:
-        """Return why a version is dropped, such as `"versions that are too short"`; None if it is
-        kept."""
+        """Return why to drop a version (`"versions that are too short"`), or None to keep it."""
         longer, most = len(version.sentences) - len(story), self.max_difference
         if longer < -most or longer > (math.ceil(most) if self.released else most):
             return "versions that are too different in length"
@@ -346,8 +342,8 @@ def long_twin(
 
 def _aligned(work: Work, twin: Candidate, vectors: Any, filters: Filters) -> Columns | None:
     """Align a twin with the story of a work, and return their row; None if a window has too few
-    sentences of the twin. `vectors`, shape (sentences, dimensions), are embeddings of the sentences
-    of the story, then of the twin."""
+    sentences of the twin. `vectors`, shape (sentences, dimensions), are of the sentences of the
+    story, then of the twin."""
     path = best_path(cosine_matrix(vectors)[: len(work.story), len(work.story) :])
     story = [work.story[lo:hi] for lo, hi in even_windows(len(work.story), filters.windows)]
     windows_of = twin_windows(path, story, len(twin.sentences))

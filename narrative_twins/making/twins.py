@@ -143,8 +143,8 @@ def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> C
         return sentences
 
     def twin(column: str, of: Text) -> Text:
-        """Return the twin of the text `of` for a column: an expansion of the text that is retold in
-        as many sentences as the story has."""
+        """Return a twin of the text `of`: an expansion, retold in as many sentences as the story
+        has. `column` names the twin in the log."""
         check = partial(_check_sentences_differ, of)
         longer = rewrite(f"{column}, expanded", "expand", of, EXPANSION * size, check)
         check = partial(check_twin, of, most=options.twin_overlap)
@@ -187,8 +187,8 @@ _as_json = partial(json.dumps, ensure_ascii=False, indent=1)
 
 
 def _read_sentences(content: list[str], name: str) -> list[str]:
-    """Return the sentences in the property `name` of an answer, with single spaces between words.
-    Raise `AnswerError` if one is empty."""
+    """Return the sentences in the property `name` of an answer, without extra white space. Raise
+    `AnswerError` if one is empty."""
     try:
         sentences = check_sentences(content, name, "the answer")
     except RowError as error:
@@ -234,8 +234,7 @@ def _check_sentences_differ(story: Text, text: Text) -> None:
 
 
 def _check_texts_differ(story: Text, text: Text, name: str) -> None:
-    """Raise `AnswerError` if all sentences of `text` are copied from the story. `name` stands for
-    `text` in the message."""
+    """Raise `AnswerError` if all sentences of `text`, called `name`, are copied from the story."""
     if _normalized(text) <= _normalized(story):
         raise AnswerError(f"{name} is a copy: all its sentences are in the story")
 
@@ -247,9 +246,8 @@ def _normalized(text: Text) -> set[str]:
 
 def source_row(content: Any, options: TwinOptions) -> Columns:
     """Return the row that the questions start from. `content` is a data row with a `story`, or
-    anything that `Story.parse` takes. The row has `story`, as a list of sentences or, if the recipe
-    has several windows, as a list of windows; and columns of `content` to keep. May raise
-    `StoryError` or `RowError`."""
+    anything that `Story.parse` takes. The row has `story`, a list of sentences or (if the recipe
+    has several) windows, and columns of `content` to keep. Raises StoryError or RowError."""
     count = RECIPES[options.recipe].windows
     row = dict(content) if isinstance(content, Mapping) else {}
     text = find_column(row, *STORY_NAMES)

@@ -1,6 +1,6 @@
 """Questions to a language model behind an OpenAI-compatible server. The client of `openai` retries
 requests that failed or were refused by a busy server. A question whose answer is invalid is asked
-again with another seed. Answers cost money, so each is logged."""
+again with another seed. All answers are logged."""
 
 from __future__ import annotations
 
@@ -133,9 +133,8 @@ class Server:
 
     def request_of(self, question: Question, attempt: int) -> tuple[str, dict[str, Any]]:
         """Return the digest and the JSON body of a request for an answer to a question. The digest
-        identifies the answer in the log: it does not depend on the limit of tokens and the address
-        of the server. The body lacks the form of the answer. `attempt`, counted from 0, changes the
-        seed."""
+        identifies the answer in the log; the limit of tokens and the server's address do not change
+        it. The body lacks the form of the answer. The number of the `attempt` changes the seed."""
         # A seed of 31 bits, since some servers hold it in a signed integer of 32.
         parts = (self.seed, question.prompt, question.sample, attempt)
         seed = int(digest(parts)[:8], 16) & 0x7FFFFFFF
@@ -209,6 +208,7 @@ class Chat:
     ) -> list[Result | Rejected]:
         """Call `work` for each job, at most `server.concurrency` at a time. After Ctrl-C, answers
         under way are awaited and logged, since they are paid for; a second Ctrl-C drops them.
+        Raises ServerError if the server can't be used.
 
         Args:
             jobs: what to work on, for example stories.
@@ -216,11 +216,7 @@ class Chat:
             progress: show a progress bar.
 
         Returns:
-            The results in the order of the jobs; for a job whose work raised `Rejected`, this
-            error.
-
-        Raises:
-            ServerError: the server can't be used.
+            The results in the order of the jobs; for a job whose work raised `Rejected`, the error.
         """
 
         def one(job: Job) -> Result | Rejected:
@@ -258,13 +254,9 @@ class Chat:
         return results
 
     def ask(self, question: Question) -> Any:
-        """Return the result of the first valid answer to a question. Logged answers are read before
-        new ones are requested.
-
-        Raises:
-            Rejected: no answer was valid, or a request got no answer.
-            ServerError: the server can't be used.
-        """
+        """Return the result of the first valid answer to a question, logged answers first. Raises
+        `Rejected` if no answer was valid or a request got no answer, and ServerError if the server
+        can't be used."""
         requests = [self.server.request_of(question, number) for number in range(self.attempts)]
         problem, text = "", None
         # A later attempt may have been logged by a run with other checks; its answer is free.

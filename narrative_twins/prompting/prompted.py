@@ -100,9 +100,8 @@ def prompted_salience(
 
 
 def ask_scores(chat: Chat, story: Story, name: str, template: str, samples: int) -> list[float]:
-    """Ask a language model about a story in the style `name`, with `samples` answers to a question
-    if the style is sampled. Return a score per sentence, summed over the answers to its questions.
-    Raises `Rejected` or `ServerError`."""
+    """Ask about a story in the style `name`, `samples` times if the style is sampled. Return a
+    score for each sentence, summed over the answers. Raises `Rejected` or `ServerError`."""
     style = STYLES[name]
     lines = [f"{index + 1}. {' '.join(text.split())}" for index, text in enumerate(story.sentences)]
     total = [0.0] * len(story)

@@ -47,8 +47,7 @@ def read_choice(answer: Answer, windows: Sequence[Span]) -> list[float]:
 
 def read_scores(answer: Answer, windows: Sequence[Span]) -> list[float]:
     """Return the scores in an answer about a story: the list `scores`, or else the values of all
-    properties. Raise `AnswerError` unless they are above 0, below 1 and distinct within a
-    window."""
+    properties. Raise `AnswerError` unless all are above 0, below 1 and distinct within a window."""
     scores = list(answer["scores"] if "scores" in answer else answer.values())
     if not all(0 < score < 1 for score in scores):
         raise AnswerError("a score is not a number above 0 and below 1")

@@ -38,12 +38,9 @@ def curves_of(history: Iterable[Mapping[str, Any]]) -> Curves:
 
 
 def plot_curves(curves: Curves, path: str | Path) -> None:
-    """Plot curves over steps into a file: the losses on top, other validation curves below.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        ValueError, OSError: the path does not end in `.png` or `.svg`, or can't be written.
-    """
+    """Plot curves over steps into a file: the losses on top, other validation curves below. Raises
+    ImportError without matplotlib, and ValueError or OSError if the path does not end in `.png` or
+    `.svg`, or can't be written."""
     style.check_figure(path)
     panels: dict[str, list[str]] = {}
     for name in curves:
@@ -65,8 +62,8 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
 
 
 class CurvesCallback(TrainerCallback):
-    """Writes `curves.json` into the output folder during training, and plots `curves.png` there at
-    the end, if matplotlib is installed."""
+    """Writes `curves.json` into the output folder during training, and `curves.png` at the end if
+    matplotlib is installed."""
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Write the curves so far into `curves.json`."""
@@ -88,7 +85,7 @@ class CurvesCallback(TrainerCallback):
 
 def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
     """Return facts about the encoder of a trainer, for its card. `evaluation_set` is the name of
-    the data that its metrics are of. Training rows are counted; none of their text is used."""
+    the data of its metrics. No text of training rows is used."""
     args, state = trainer.args, trainer.state
     base, base_id = base_model(trainer.transformer)
     data = trainer.train_dataset or {}
@@ -118,8 +115,8 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
 
 
 def write_card(trainer: Any, folder: str | Path) -> None:
-    """Write the model card of an encoder that a trainer has saved in a folder. `trainer.facts`
-    replace facts of the run."""
+    """Write the model card of the encoder that a trainer has saved in a folder. `trainer.facts`
+    replace the facts of the run."""
     facts = dict(trainer.facts)
     evaluation_set = facts.pop("evaluation_set", "validation rows of the training data")
     card = encoder_card(replace(training_facts(trainer, evaluation_set), **facts))

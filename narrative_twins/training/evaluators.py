@@ -68,7 +68,8 @@ class SalienceEvaluator(StoryEvaluator):
     Args:
         rows: labelled stories from `load_story_salience` (`story`, perhaps `windows`, and `counts`
             or `labels`), or from `load_turning_points` or `load_window_twins` (`story`, perhaps
-            `windows`, and `turning_points`).
+            `windows`, and `turning_points`). ValueError without rows, or if they have no labels of
+            the same kind.
         operations: names or `Operation`s; default all, or in one pass all with a one-pass form.
         approximate: see `ScoringOptions`.
         name: prefix of the metric names.
@@ -79,9 +80,6 @@ class SalienceEvaluator(StoryEvaluator):
             turning points; if `operations` lacks summarization, the same metric of the first
             operation. To keep the checkpoint that is best by a metric, set
             `metric_for_best_model="eval_NAME_METRIC"`.
-
-    Raises:
-        ValueError: there are no rows, or not all rows have the same kind of labels.
     """
 
     def __init__(
@@ -134,17 +132,14 @@ class SalienceEvaluator(StoryEvaluator):
 
 
 class TwinsEvaluator(StoryEvaluator):
-    """Measures `accuracy`: how often a window of the story is nearer to the twin than to the
-    distractor.
+    """Measures `accuracy`: the share of windows that are nearer to the twin than to the distractor.
 
     Args:
-        rows: rows of narrative twins; rows without a twin or a distractor are skipped.
+        rows: rows of narrative twins; rows without a twin or a distractor are skipped (ValueError
+            if no row is left).
         name: prefix of the metric name.
         batch_size: rows encoded at a time.
         context_tokens: maximum tokens per text, as in training; ignored for a `StoryEncoder`.
-
-    Raises:
-        ValueError: no row has both a twin and a distractor.
     """
 
     def __init__(

@@ -40,7 +40,6 @@ STORY, TWIN, DISTRACTOR, DISTRACTOR_TWIN = range(4)
 WindowedText: TypeAlias = tuple[list[str], list[int]]
 """The sentences of a text, and for each the index of the window that pools it; -1 for none."""
 
-
 CPU_PASS_TOKENS = 2_560
 """Maximum padded tokens per forward pass on a CPU, which is fastest if the token states fit its
 caches; more passes cost nothing there."""
@@ -207,13 +206,11 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
     """Base class of losses on the vectors of windows. It encodes the texts of a batch.
 
     Args:
-        model: the `SentenceTransformer` to train, a transformer and its pooling.
+        model: the `SentenceTransformer` to train, a transformer and its pooling (ValueError if the
+            pooling is not supported).
         mini_batch_size: encode this many texts at a time and cache gradients of the embeddings (Gao
             et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
             Setup"): any batch fits into memory, for one more forward pass. None: all texts at once.
-
-    Raises:
-        ValueError: a setting is invalid, or the pooling of the model is not supported.
     """
 
     def __init__(self, model: Any, mini_batch_size: int | None = None) -> None:
@@ -237,9 +234,8 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
 
     @abstractmethod
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
-        """Return the loss of a batch, a scalar, from the vectors of its windows, shape (texts, W,
-        D). The `layout` says what the vectors are of, in a form that the subclass defines in
-        `forward`."""
+        """Return the loss of a batch, a scalar, from its window vectors, shape (texts, W, D).
+        `layout` says what the vectors are of, in a form that the subclass makes in `forward`."""
 
     def batch(self, features: Iterable[dict[str, Any]], column: str) -> dict[str, Any]:
         """Return the only batch in `features`. Raises ValueError if there are several batches, or
@@ -254,9 +250,9 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         return texts
 
     def loss_of_texts(self, texts: dict[str, Tensor], layout: Any) -> Tensor:
-        """Encode the texts of a batch and return their loss, a scalar. `texts` has `input_ids`,
-        `attention_mask` and `window_ids` (-1: not pooled), of shape (texts, tokens). `layout` is
-        for `loss_of_vectors`."""
+        """Encode texts and return their loss, a scalar, by `loss_of_vectors`. `texts` has
+        `input_ids`, `attention_mask` and `window_ids` (-1: not pooled), each of shape (texts,
+        tokens)."""
         if self.uses_gradient_cache:
             # The mixin passes its second argument on to `calculate_loss` as `labels`.
             return self.forward_cached([texts], layout)
@@ -292,8 +288,7 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         return loss
 
     def embed(self, texts: dict[str, Tensor], windows: int) -> Tensor:
-        """Return the window vectors of texts, shape (texts, windows, D); `texts` as in
-        `loss_of_texts`."""
+        """Return window vectors, shape (texts, windows, D), of texts as in `loss_of_texts`."""
         ids, mask, window_ids = (
             texts[name] for name in ("input_ids", "attention_mask", "window_ids")
         )
@@ -313,9 +308,8 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
 
 
 def batches_by_length(lengths: Tensor, tokens: float) -> Iterator[tuple[Tensor, int]]:
-    """Group texts with these `lengths` into batches of at most `tokens` tokens, padding included; a
-    longer text is alone. Yield the indices of the texts and the length of the longest for each
-    batch, short texts first."""
+    """Yield batches of texts with these `lengths`, of at most `tokens` tokens with padding (a
+    longer text is alone): the indices of the texts, and the length of the longest."""
     order = lengths.argsort()
     sizes = lengths[order].tolist()
     start = 0
@@ -351,7 +345,7 @@ class NarrativeTwinsLoss(WindowLoss):
     Distractors that have a twin, in stories with one window, are pairs as well: a = [stories;
     distractors], b = [twins; distractor twins]. Other distractors are negatives only. A pair of
     windows is left out if one of them has no token. The loss is the mean of two
-    `MultipleNegativesRankingLoss` (query to document and query to query), with a and with b as
+    `MultipleNegativesRankingLoss` (query to document, query to query), with a and with b as
     queries.
 
     Its batches are from `TwinsCollator`. It is the default loss of `NarrativeTwinsTrainer`.
@@ -459,8 +453,7 @@ class NarrativeTwinsLoss(WindowLoss):
         return {name: getattr(self, name) for name in (*SETTINGS, "pooling")}
 
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
-        """Return the loss of a batch, see `_groups`. Raises ValueError without pairs or
-        negatives."""
+        """Return the loss of a batch, a scalar. Raises ValueError without pairs or negatives."""
         # Similarities and softmax are computed in float32, also under mixed precision.
         with torch.autocast(vectors.device.type, enabled=False):
             groups = self._groups(vectors, layout)
@@ -505,8 +498,9 @@ class NarrativeTwinsLoss(WindowLoss):
         rows = row * get_world_size() + get_rank()
 
         def windows(texts: Tensor, kept: Tensor, pair: Tensor) -> Tensor:
-            """Return the vectors of the windows of `texts` that are `kept`, shape (texts, W), each
-            followed by the numbers of its row, of its pair of texts and of the window."""
+            """Return the vectors of the windows that `kept`, shape (texts, W), selects in `texts`
+            (indices), each followed by the numbers of its row, of its pair of texts and of the
+            window."""
             text, window = torch.nonzero(kept, as_tuple=True)
             tags = torch.stack([rows[texts][text], pair[text], window], dim=1)
             return torch.cat([vectors[texts][kept], tags.float()], dim=1)
@@ -528,7 +522,7 @@ class NarrativeTwinsLoss(WindowLoss):
         return similarities.masked_fill(~self._is_compared(a, b), -torch.inf)
 
     def _is_compared(self, a: Tensor, b: Tensor) -> Tensor:
-        """Return whether each window in `a` is compared with each in `b`, shape (len(a),
+        """Return whether window i in `a` is compared with window j in `b`, shape (len(a),
         len(b))."""
         same_row, same_pair, same_window = (
             a[:, None, column] == b[None, :, column] for column in (-3, -2, -1)
@@ -541,7 +535,7 @@ class NarrativeTwinsLoss(WindowLoss):
         return compared
 
     def _has_negatives(self, group: _Group) -> bool:
-        """Return whether a window in a group is compared with any but itself and its positive."""
+        """Return whether any window in `group.a` is compared with more than its positive."""
         compared = self._is_compared(group.a, torch.cat(group)).sum(dim=1)
         return bool((compared > 2).any())
 
@@ -556,8 +550,8 @@ def has_dropout(config: Any) -> bool:
 
 
 def gather_rows(rows: Tensor) -> Tensor:
-    """Concatenate the rows of a matrix in all processes. The processes may have different numbers
-    of rows. Gradients flow back to the process of each row."""
+    """Return the rows of all processes in one tensor. Processes may have different numbers of rows.
+    Gradients flow back to the process of each row."""
     count = torch.tensor([len(rows)], device=rows.device)
     counts = [torch.zeros_like(count) for _ in range(get_world_size())]
     dist.all_gather(counts, count)

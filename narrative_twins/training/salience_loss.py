@@ -73,7 +73,7 @@ class JudgedStoriesCollator:
     Rows are as from `load_story_salience`, `load_turning_points` or `load_window_twins`: `story`,
     perhaps in windows or with `windows`, and `counts`, `labels` or `turning_points`. Left out are
     windows of one sentence; windows without a vote (with `across_windows`, stories without a vote);
-    and, except in one pass, windows with a text that exceeds the context. Equal texts are encoded
+    and windows with a text that exceeds the context, except in one pass. Equal texts are encoded
     once.
 
     Args:
@@ -99,8 +99,7 @@ class JudgedStoriesCollator:
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Collate rows into a batch of R texts padded to T tokens: `texts_input_ids`,
         `texts_attention_mask` and `texts_window_ids` (the window that pools each token, or -1), of
-        shape (R, T), and `texts_judged`, a list of `JudgedWindow`. Raises RowError for invalid
-        judgments."""
+        shape (R, T), and `texts_judged`, a list of `JudgedWindow`. Raises RowError."""
         texts = _Texts()
         judged: list[JudgedWindow] = []
         for number, row in enumerate(rows):
@@ -126,8 +125,7 @@ class JudgedStoriesCollator:
 def _vectors(
     plan: Plan, texts: _Texts
 ) -> tuple[dict[str, list[tuple[int, int]]], list[tuple[int, int, int, int]]]:
-    """Add the texts of a plan to `texts`, and return the `vectors` and `parts` of a
-    `JudgedWindow`."""
+    """Add the texts of a plan to `texts`; return `vectors` and `parts` of its `JudgedWindow`."""
     if plan.one_pass:
         return {}, [
             (index, int(chunk.pooled.sum()), *texts.add(chunk))
@@ -196,8 +194,7 @@ class SalienceLoss(WindowLoss):
     Listwise Approach"). The loss is the mean over windows of the weighted mean over operations.
     Scores are exact by default. A batch without a judged window has the loss 0.
 
-    With `approximate="one-pass"`, scores are one-pass scores: a story is encoded once, in several
-    texts if it exceeds the context.
+    With `approximate="one-pass"`, a story is encoded once, or in several texts beyond the context.
 
     With `across_windows`, all sentences of a story are compared with each other, each scored in its
     window. The loss is then the mean over stories.
@@ -290,8 +287,7 @@ class SalienceLoss(WindowLoss):
         return self.loss_of_texts(texts, judged)
 
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
-        """Return the mean loss over the windows in `layout` or, with `across_windows`, the
-        stories."""
+        """Return the mean loss over the windows (with `across_windows`, stories) in `layout`."""
         # Similarities and softmax are computed in float32, also under mixed precision.
         with torch.autocast(vectors.device.type, enabled=False):
             if vectors.dtype in (torch.float16, torch.bfloat16):

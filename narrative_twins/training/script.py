@@ -90,12 +90,13 @@ def parse_arguments(
     description: str | None = None,
     argv: Sequence[str] | None = None,
 ) -> tuple[Any, Any]:
-    """Parse the command line. Returns the training arguments and the script arguments.
+    """Parse the command line. Returns the training arguments and the script arguments; exits with a
+    message if a flag or setting is invalid.
 
     Flags override the settings of `--smoke`, which override the YAML file of `--config`, which
-    overrides the defaults. The file maps names of flags, without dashes, to values; its `base` is
-    the path from there to another such file, with the settings that this file lacks. `{seed}` in
-    `output_dir` becomes the seed, so that each seed has its folder.
+    overrides the defaults. The file maps names of flags, without dashes, to values. Its `base` is
+    the path, relative to this file, of another such file with the settings that this file lacks.
+    `{seed}` in `output_dir` becomes the seed, so that each seed has its folder.
 
     Args:
         training, script: the classes of the training arguments and of the script arguments.
@@ -103,9 +104,6 @@ def parse_arguments(
         smoke: the settings of `--smoke`, for example `SMOKE`.
         description: a text whose first paragraph `--help` shows.
         argv: the flags; default `sys.argv[1:]`.
-
-    Raises:
-        SystemExit: a flag or setting is invalid, which is printed.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     parser = HfArgumentParser(
@@ -131,8 +129,7 @@ def parse_arguments(
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """Return the settings of a YAML file, joined with the settings of its `base` file that it
-    lacks."""
+    """Return the settings of a YAML file and, for settings that it lacks, of its `base` file."""
     with path.open(encoding="utf-8") as file:
         settings: dict[str, Any] = yaml.safe_load(file) or {}
     base = settings.pop("base", None)
@@ -142,9 +139,9 @@ def _read_config(path: Path) -> dict[str, Any]:
 def train_and_validation(
     load: Callable[[str | None], Any], script: ScriptArguments
 ) -> tuple[Any, Any]:
-    """Return the rows for training, from `train_source`, and the rows for validation, from
-    `eval_source` or the split `validation` of the training data; None if there are none. `load` is
-    `load_story_twins` or `load_window_twins`. Raises ValueError if a split is missing."""
+    """Return the rows for training, from `train_source`, and the rows for validation or None, from
+    `eval_source` or the split `validation` of the training data. `load` is `load_story_twins` or
+    `load_window_twins`. Raises ValueError if a split is missing."""
     data = load(script.train_source)
     train = select_split(data, "train", script.max_train_rows)
     if script.eval_source is not None:
@@ -170,9 +167,9 @@ def labelled_stories(
     script: ScriptArguments,
     validation: Iterable[Mapping[str, Any]] | None,
 ) -> list[Mapping[str, Any]]:
-    """Return stories with human labels for validation: from `salience_source`, loaded by `load`
-    (`load_story_salience` or `load_turning_points`); without a source, the validation rows that
-    have turning points."""
+    """Return stories with human labels for validation: from `salience_source`, by `load`
+    (`load_story_salience` or `load_turning_points`), or else rows of `validation` with turning
+    points."""
     if script.salience_source is not None:
         return list(select_split(load(script.salience_source), "validation", script.max_eval_rows))
     return [row for row in validation or [] if row.get("turning_points") is not None]
@@ -184,9 +181,8 @@ def validation_evaluator(
     judged: Sequence[Mapping[str, Any]],
     context_tokens: int | None,
 ) -> SequentialEvaluator | None:
-    """Return a `SalienceEvaluator` for stories with human labels (`judged`) together with a
-    `TwinsEvaluator` for validation rows with a twin and a distractor; None if no such rows
-    exist."""
+    """Return a `SalienceEvaluator` for stories with human labels (`judged`) and a `TwinsEvaluator`
+    for validation rows with a twin and a distractor; None if there are no such stories and rows."""
     evaluators: list[Any] = []
     if judged:
         options: dict[str, Any] = {"approximate": script.approximate}
@@ -230,8 +226,7 @@ def run_training(trainer: Any, script: ScriptArguments) -> None:
 
 
 def _machine(trainer: Any) -> dict[str, Any]:
-    """Return facts on a run by name: the number of parameters, the device, and its peak memory in
-    bytes (None without CUDA)."""
+    """Return facts on a run: number of parameters, device, and its peak memory (bytes or None)."""
     parameters, gpu = sum(each.numel() for each in trainer.model.parameters()), None
     device = platform.processor() or platform.machine()
     if trainer.args.device.type == "cuda":

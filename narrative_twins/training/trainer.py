@@ -215,8 +215,7 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
 
     def get_data_collator(self, model: Any, args: Any, processing_class: Any = None) -> Any:
         """Return the collator of the loss, or a `CollatorByDataset` for a dict of losses. Raises
-        ValueError if the arguments set prompts for a `WindowLoss`, which has the encoder's
-        prompt."""
+        ValueError if the arguments set prompts for a `WindowLoss`."""
         limit = model_limit(model[0].auto_model, model.tokenizer, args.context_tokens)
         tokens = StoryTokenizer(model.tokenizer, limit, loading.module_settings(model))
         plain = super().get_data_collator(model, args, processing_class)
@@ -252,8 +251,7 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return super().train(checkpoint, *args, **options)
 
     def training_step(self, *args: Any, **options: Any) -> torch.Tensor:
-        """Run a step of training and return its loss; raise FloatingPointError if it is not
-        finite."""
+        """Return the loss of a step of training; raise FloatingPointError if it is not finite."""
         loss: torch.Tensor = super().training_step(*args, **options)
         if not torch.isfinite(loss):
             raise FloatingPointError(
@@ -263,7 +261,7 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return loss
 
     def get_batch_sampler(self, dataset: Any, batch_size: int, *args: Any, **options: Any) -> Any:
-        """Return the usual sampler; if the stories have several windows, its batches have
+        """Return the usual sampler. For stories with several windows, its batches have
         `window_batch_size` rows, if set."""
         if self.args.window_batch_size is not None and is_nested(dataset[0].get("story")):
             batch_size = self.args.window_batch_size
@@ -277,8 +275,7 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return sampler
 
     def _build_dataloader(self, dataset: Any, batch_size: int, dataset_kind: str) -> Any:
-        """Return a data loader. Only training drops the last batch, if `dataloader_drop_last` is
-        set."""
+        """Return a data loader; `dataloader_drop_last` applies to training only."""
         dropped = self.args.dataloader_drop_last
         self.args.dataloader_drop_last = dropped and dataset_kind == "train"
         try:
@@ -334,12 +331,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     ) -> str | None:
         """Push the encoder with its card, and no other files of the output folder, to the
         `hub_model_id` of the arguments or the name of the output folder. An earlier push is
-        replaced. `facts` are added to the `facts` of the trainer. `blocking` is ignored: the call
-        waits for the push.
-
-        Returns:
-            The URL of the repository; None in processes other than the first. Raises HubError.
-        """
+        replaced. `facts` are added to `trainer.facts`. `blocking` is ignored: the call waits for
+        the push. Returns the URL of the repository, or None except in the first process."""
         self.facts.update(facts)
         args = self.args
         token = token or args.hub_token
