@@ -9,7 +9,7 @@ from typing import Any
 
 
 def has_adapter(model: Any) -> bool:
-    """Return whether a model is a `PeftModel` or has adapted layers."""
+    """Return whether a model is a `PeftModel` or has PEFT layers: an adapter that isn't merged."""
     # A model can have an adapter only if the library was imported.
     if sys.modules.get("peft") is None:
         return False
@@ -17,8 +17,8 @@ def has_adapter(model: Any) -> bool:
 
 
 def adapter_kind(model: Any) -> str | None:
-    """Return the kind of the adapter that a model has or that was merged into it, such as `"LORA"`;
-    `"PEFT"` if the kind is unknown, None if there is no adapter."""
+    """Return the kind of a model's adapter, merged or not, such as `"LORA"`. Several kinds are
+    joined by `/`. Returns `"PEFT"` if the kind is unknown, None if the model has no adapter."""
     kinds = {
         config.peft_type.value
         for module in model.modules()
@@ -30,8 +30,8 @@ def adapter_kind(model: Any) -> str | None:
 
 
 def merged_copy(model: Any) -> Any:
-    """Return a copy of a model as a plain `transformers` model, with its active adapters merged
-    into the weights. Raises ValueError if an adapter can't be merged."""
+    """Return a copy of a model as a plain `transformers` model: active adapters are merged into the
+    weights, disabled adapters left out. Raises ValueError if an adapter can't be merged."""
     if hasattr(model, "get_base_model"):
         if any(config.is_prompt_learning for config in model.peft_config.values()):
             raise _not_mergeable(model, "it has no weights in the layers of the model")
@@ -63,7 +63,7 @@ def merge_adapters(model: Any) -> None:
 
 
 def _merged_layer(layer: Any) -> Any:
-    """Return the plain layer of an adapted layer, with the adapter merged unless it is disabled."""
+    """Return the plain layer inside a PEFT layer; its adapter is merged unless disabled."""
     merges = not layer.disable_adapters
     if not merges and hasattr(layer, "original_module"):
         return layer.original_module
@@ -77,7 +77,7 @@ def _merged_layer(layer: Any) -> Any:
 
 
 def _adapter_layers(model: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the name and module of each adapted layer, but not of adapted layers inside another."""
+    """Yield the name and module of each PEFT layer of a model, except layers within another."""
     from peft.tuners.tuners_utils import BaseTunerLayer
     from peft.utils.other import AuxiliaryTrainingWrapper
 
@@ -90,7 +90,7 @@ def _adapter_layers(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _not_mergeable(model: Any, reason: str) -> ValueError:
-    """Return the error that the adapter of a model can't be merged, for this `reason`."""
+    """Return the error to raise if an adapter can't be merged; `reason` is in its message."""
     return ValueError(
         f"the adapter ({adapter_kind(model)}) can't be merged into the weights of the encoder"
         f" ({reason}); use one that can be merged, such as LoRA on a base that is not quantized"

@@ -62,19 +62,16 @@ _SAVE = "save the model as safetensors with save_pretrained"
 
 
 def default_encoder() -> str:
-    """Return the folder in this package of the default encoder and its model card."""
+    """Return the path of the folder in this package with the default encoder and its model card."""
     return str(DEFAULT_ENCODER)
 
 
 def resolve_name(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the folder or Hub id that `name` means, and the `options` of `from_pretrained` to load
-    it with. None means the default encoder, and a name without an organization, such as
-    `all-MiniLM-L6-v2`, a model of sentence-transformers.
-
-    If the Hub can't be reached, the options select the copy in the cache. (The Hub is asked here,
-    once, since libraries would retry for minutes.) Raises OSError if the Hub can't be reached, and
-    the encoder is neither a folder nor in the cache.
-    """
+    """Return the folder or Hub id that `name` means, and the options of `from_pretrained` to load
+    it with. None means the default encoder. A name without an organization means a model of
+    sentence-transformers: `"all-MiniLM-L6-v2"` → `"sentence-transformers/all-MiniLM-L6-v2"`. The
+    options are a copy of `options`, with `local_files_only` set if the Hub can't be reached. Raises
+    OSError if the Hub can't be reached, and the encoder is neither a folder nor in the cache."""
     resolved, options = str(DEFAULT_ENCODER if name is None else name), dict(options)
     if os.path.exists(resolved):
         return resolved, options
@@ -84,7 +81,7 @@ def resolve_name(name: str | Path | None, options: Mapping[str, Any]) -> tuple[s
     if options.get("local_files_only") or constants.HF_HUB_OFFLINE or not is_hub_id:
         return resolved, options
     revision = None if options.get("revision") is None else str(options["revision"])
-    try:
+    try:  # asked once, since libraries would retry for minutes
         url = hf_hub_url(resolved, "config.json", revision=revision)
         get_hf_file_metadata(url, token=options.get("token"), timeout=10)
     except HfHubHTTPError:
@@ -102,8 +99,8 @@ def resolve_name(name: str | Path | None, options: Mapping[str, Any]) -> tuple[s
 
 
 def fingerprint(name: str | Path, config: Any) -> str | None:
-    """Return an identifier of the exact version of an encoder: for a folder, a digest of its files;
-    for a Hub id, the commit in the configuration of the loaded model, None if it has none."""
+    """Return an identifier of the exact version of an encoder: a digest of the files in a folder,
+    or the commit in the `config` of a model from the Hub; None if there is no commit."""
     if Path(name).is_dir():
         return digest_of_files(name, _FINGERPRINTED)
     commit: str | None = getattr(config, "_commit_hash", None)
@@ -111,13 +108,9 @@ def fingerprint(name: str | Path, config: Any) -> str | None:
 
 
 def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
-    """Return the settings that the vectors of an encoder depend on, as JSON data by name. A run is
-    resumed only if they are equal.
-
-    Args:
-        name: folder or Hub id of the encoder; None for the default encoder.
-        encoder: the `StoryEncoder` that was loaded from `name`.
-    """
+    """Return what the vectors of an encoder depend on, as JSON data by name, such as `{"dtype":
+    "float32", "context tokens": 512, ...}`. `encoder` is the `StoryEncoder` loaded from `name`,
+    with None for the default encoder. A run can be resumed only with equal settings."""
     name = str(name or default_encoder())
     # An empty prompt is left out, so that runs from before there were prompts can be resumed.
     return ({"prompt": encoder.prompt} if encoder.prompt else {}) | {
@@ -129,19 +122,16 @@ def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
 
 
 class CheckpointError(Exception):
-    """A checkpoint can't be loaded; the message has one line.
-
-    This is no `OSError` or `ValueError`, since `transformers.pipeline` handles those by loading the
-    model in another way, without the checks of `load_model`.
-    """
+    """A checkpoint can't be loaded; the message has one line. The class is not derived from OSError
+    or ValueError: after these, `transformers.pipeline` tries to load the model without checks."""
 
 
 class AutoStoryModel:
-    """The class by which `transformers.pipeline` loads the models of story encoders."""
+    """Loads models of story encoders for `transformers.pipeline`, in place of `AutoModel`."""
 
     @classmethod
     def from_pretrained(cls, name: str, **options: Any) -> Any:
-        """Load a model with `load_story_model`; raises CheckpointError in place of OSError."""
+        """Return the model of `load_story_model`; raises CheckpointError in place of OSError."""
         try:
             # For an adapter on the Hub, `transformers.pipeline` gives a revision that is a
             # commit of its base.
@@ -154,11 +144,11 @@ class AutoStoryModel:
 
 
 def load_story_model(name: str | Path, *, pooling: str | None = None, **options: Any) -> Any:
-    """Load the model of a story encoder with `load_model`, and set three attributes of it.
-    `checkpoint_settings` is from `read_checkpoint_settings` (see there for `pooling`).
-    `default_pooling` is the pooling for a checkpoint that names none. `precision` is `"auto"` if
-    the option `dtype` is `"auto"` or missing, otherwise None. Raises OSError if the model can't be
-    loaded, and ValueError if the dtype is not supported."""
+    """Load the model of a story encoder, with `options` as for `load_model`, and set three
+    attributes of the model. `checkpoint_settings` are the settings of the checkpoint, whose pooling
+    is read only if `pooling` is None. `default_pooling` is the pooling for a checkpoint that names
+    none. `precision` is `"auto"` if the option `dtype` is `"auto"` or missing, otherwise None.
+    Raises OSError if the model can't be loaded, and ValueError if the dtype is not supported."""
     dtype = str(options.get("dtype") or "auto").removeprefix("torch.")
     if dtype not in _DTYPES:
         raise ValueError(f"dtype {dtype!r} is not supported; use one of {', '.join(_DTYPES)}")
@@ -175,33 +165,31 @@ def load_story_model(name: str | Path, *, pooling: str | None = None, **options:
 
 
 def load_tokenizer(name: str | Path, **options: Any) -> Any:
-    """Load the tokenizer of an encoder. If the encoder is an adapter without a tokenizer, load the
-    tokenizer of its base. Raises OSError if that fails."""
+    """Load the tokenizer of an encoder; if the encoder is an adapter without a tokenizer, load the
+    tokenizer of its base. Raises OSError if the tokenizer can't be loaded."""
     hub = hub_options(options)
     with loading_errors(name, "the tokenizer of encoder"):
         adapter = adapter_at(name, **hub)
         if adapter is not None and not find_file(name, "tokenizer_config.json", hub):
-            name, options = adapter[0], _without_hub(options) | adapter[1]
+            name, options = adapter[0], _without_hub_options(options) | adapter[1]
         return AutoTokenizer.from_pretrained(name, **{"trust_remote_code": False, **options})
 
 
 def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
-    """Load a model with `kind.from_pretrained`, and check that its weights fit the model, since
-    transformers would fill missing weights with random numbers. If `name` is a PEFT adapter, load
-    its base, and merge the adapter into it.
+    """Load a model with `kind.from_pretrained`, and check that the weights in the checkpoint fit
+    the model: transformers would fill missing weights with random numbers. If `name` is a PEFT
+    adapter, load its base, and merge the adapter into the base. Raises OSError if the model can't
+    be loaded, or the weights do not fit.
 
     Args:
         kind: an auto class of transformers, for example `AutoModel`.
         name: folder or Hub id.
         options: for `from_pretrained`. Code of the checkpoint is executed only if
             `trust_remote_code` is set.
-
-    Raises:
-        OSError: the model can't be loaded, or its weights do not fit it.
     """
     if (adapter := adapter_at(name, **options)) is not None:
         base, base_hub = adapter
-        model = load_model(kind, base, **_without_hub(options) | base_hub)
+        model = load_model(kind, base, **_without_hub_options(options) | base_hub)
         _merge_adapter(model, name, hub_options(options))
         return model
     # The attention that `config.json` names is not used: it could be a kernel of the Hub, whose
@@ -232,9 +220,10 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
 
 
 def adapter_at(name: str | Path, **options: Any) -> tuple[str, dict[str, Any]] | None:
-    """Return the base of the PEFT adapter in a folder or on the Hub: the base's folder or Hub id,
-    and its `hub_options`; None if there is no adapter. `options` are as for `load_model`. Raises
-    OSError if the adapter is invalid, or if there are weights of a whole model as well."""
+    """Return the folder or Hub id of the base of a PEFT adapter, and the options to find files of
+    the base (see `hub_options`). Returns None if the checkpoint `name` is no adapter. `options` are
+    as for `load_model`. Raises OSError if the adapter is invalid, or if its folder also has the
+    weights of a whole model."""
     hub = hub_options(options)
     with loading_errors(name):
         files = ("model.safetensors", "model.safetensors.index.json")
@@ -258,8 +247,9 @@ def adapter_at(name: str | Path, **options: Any) -> tuple[str, dict[str, Any]] |
 
 
 def _merge_adapter(model: Any, name: str | Path, hub: dict[str, Any]) -> None:
-    """Load the adapter `name` into its base, the loaded `model`, and merge it there, in place. All
-    weights can be trained afterwards. Raises OSError if the adapter can't be loaded or merged."""
+    """Load the adapter `name`, a folder or Hub id, and merge it in place into its base, the loaded
+    `model`. `hub` are the `hub_options` of the adapter. All weights of the model can be trained
+    afterwards. Raises OSError if the adapter can't be loaded or merged."""
     with loading_errors(name), _quiet(name):
         if find_file(name, "adapter_model.safetensors", hub) is None:
             raise ValueError(f"no adapter_model.safetensors; {_SAVE}")
@@ -282,9 +272,9 @@ def _merge_adapter(model: Any, name: str | Path, hub: dict[str, Any]) -> None:
 
 
 def check_weights(name: str | Path, options: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the files with the weights of the checkpoint `name`. Raises ValueError,
-    before a file is opened, unless all are safetensors in the folder of the checkpoint:
-    `config.json` and an index may name any file, also a pickle, which can execute code."""
+    """Return the local paths of the files with the weights of the checkpoint `name`; no file is
+    opened. `options` are as for `load_model`. Raises ValueError if there are no weights in
+    safetensors, or if `config.json` or an index names any other file: a pickle can execute code."""
     hub = {**hub_options(options), "subfolder": options.get("subfolder") or ""}
     variant = f".{options['variant']}" if options.get("variant") else ""
     if file := getattr(options.get("config"), "transformers_weights", None):
@@ -303,9 +293,9 @@ def check_weights(name: str | Path, options: Mapping[str, Any]) -> list[str]:
 
 
 def _check_tensors(files: Iterable[str], config: Any) -> None:
-    """Check the types and shapes of the weights in files before they are read. Raises ValueError
-    for integers, which transformers would turn into floating-point numbers, and for sizes in
-    `config` far beyond the weights, since transformers would allocate a model of that size."""
+    """Check the types and shapes of the weights in safetensors files, before the weights are read.
+    Raises ValueError for integers, which transformers would turn into floating-point numbers, and
+    for sizes in `config` far beyond the weights: such a model would fill the memory."""
     count = numbers = 0
     is_quantized = bool(getattr(config, "quantization_config", None))
     for path in files:
@@ -329,9 +319,10 @@ def _check_tensors(files: Iterable[str], config: Any) -> None:
 
 
 def _misfit(model: Any, info: Mapping[str, Any]) -> str | None:
-    """Return a message if names or sizes of weights do not fit the model, else None. `info` is the
-    report of `from_pretrained`. Weights of heads and the pooler, on which no token state depends,
-    may be missing; `model.untrained` lists them."""
+    """Return what is wrong if the weights of a checkpoint do not fit the loaded model, else None.
+    `info` is the report of `from_pretrained` on missing, unexpected and mismatched weights. Missing
+    weights of heads and the pooler are not reported, as no token state depends on them; their names
+    are set as `model.untrained`."""
     base = getattr(model, model.base_model_prefix, model)
     prefix = f"{model.base_model_prefix}."
     parts = {name for name, _ in base.named_children()} - {"pooler"}
@@ -355,7 +346,7 @@ def _misfit(model: Any, info: Mapping[str, Any]) -> str | None:
 
 
 def _not_finite(model: torch.nn.Module) -> str | None:
-    """Return a message if a weight of an encoder has values that are not finite, else None."""
+    """Return a message that names a weight with infinite or NaN values; None if there is none."""
     base = getattr(model, getattr(model, "base_model_prefix", ""), model)
     for name, weight in base.named_parameters():
         if not torch.isfinite(weight.detach().sum(dtype=torch.float32)):
@@ -371,7 +362,7 @@ class CheckpointSettings(NamedTuple):
             if the checkpoint names none.
         lowercase: whether text is lowercased before it is tokenized.
         include_prompt: whether the tokens of the prompt are pooled.
-        prompts: texts that may be read before every text, by name.
+        prompts: the prompts to choose from, texts by name.
         prompt: the text that is read before every text; empty for none.
     """
 
@@ -382,8 +373,8 @@ class CheckpointSettings(NamedTuple):
     prompt: str = ""
 
     def with_prompt(self, prompt: str | None, name: str | None) -> CheckpointSettings:
-        """Return the settings with this `prompt`, or if it is None, with the prompt that has this
-        `name`. Nothing changes if both are None. Raises ValueError if no prompt has the name."""
+        """Return the settings with `prompt`, or if `prompt` is None, with the prompt of this
+        `name`; unchanged if both are None. Raises ValueError for an unknown name."""
         if prompt is None and name is not None:
             if name not in self.prompts:
                 names = ", ".join(map(repr, self.prompts)) or "none"
@@ -392,8 +383,8 @@ class CheckpointSettings(NamedTuple):
         return self if prompt is None else self._replace(prompt=prompt)
 
     def saved_prompts(self) -> dict[str, Any]:
-        """Return `prompts` and `default_prompt_name` as sentence-transformers saves them. A prompt
-        without a name is saved as `"story"`."""
+        """Return the prompts as sentence-transformers saves them: `prompts` by name, and the name
+        of `prompt` (or None) as `default_prompt_name`. A prompt without a name gets `"story"`."""
         prompts = dict(self.prompts)
         if self.prompt and self.prompt not in prompts.values():
             prompts["story"] = self.prompt
@@ -404,9 +395,10 @@ class CheckpointSettings(NamedTuple):
 def read_checkpoint_settings(
     name: str | Path, pooling: str | None = None, **hub: Any
 ) -> CheckpointSettings:
-    """Read the settings of a checkpoint in a folder or on the Hub. An adapter without settings has
-    the settings of its base. If `pooling` is not None, the pooling of the checkpoint is not read.
-    Raises OSError if a file of the settings is invalid or missing."""
+    """Return the settings of the checkpoint `name`, a folder or Hub id; the defaults if the
+    checkpoint has no settings. An adapter without settings has the settings of its base. With a
+    `pooling`, the settings of the pooling are not read, and are the defaults. `hub` are
+    `hub_options`. Raises OSError if a file of the settings is invalid or missing."""
     with loading_errors(name, "the settings of encoder"):
         modules = read_json(name, "modules.json", hub)
         if modules is None:
@@ -431,7 +423,7 @@ def read_checkpoint_settings(
         prompts = {name: "" + (text or "") for name, text in (general.get("prompts") or {}).items()}
         default = general.get("default_prompt_name")
         return CheckpointSettings(
-            _pooling(folders, config),
+            _pooling_name(folders, config),
             bool(transformer.get("do_lower_case")),
             bool(config.get("include_prompt", True)),
             prompts,
@@ -444,7 +436,7 @@ def module_settings(model: Any) -> CheckpointSettings:
     kinds = {type(module).__name__: module for module in model}
     config = kinds["Pooling"].get_config_dict() if "Pooling" in kinds else {}
     return CheckpointSettings(
-        _pooling(kinds, config),
+        _pooling_name(kinds, config),
         bool(getattr(kinds.get("Transformer"), "do_lower_case", False)),
         config.get("include_prompt", True),
         dict(model.prompts),
@@ -453,17 +445,17 @@ def module_settings(model: Any) -> CheckpointSettings:
 
 
 def settings_of(model: Any, pooling: str | None = None) -> CheckpointSettings:
-    """Return the settings of the checkpoint of a model that plain `AutoModel` loaded from a folder;
-    the defaults if there is no folder. `pooling` is as in `read_checkpoint_settings`. Raises
-    OSError if the settings are invalid."""
+    """Return the settings of the checkpoint if plain `AutoModel` loaded `model` from a folder;
+    otherwise the defaults. `pooling` is as in `read_checkpoint_settings`. Raises OSError if the
+    settings are invalid."""
     name = getattr(model, "name_or_path", "")
     is_folder = name and Path(name).is_dir()
     return read_checkpoint_settings(name, pooling) if is_folder else CheckpointSettings()
 
 
 def check_pooling(name: str, is_causal: bool = False) -> Pooling:
-    """Check that the pooling `name` is supported, and return it. Raises ValueError if it is not, or
-    not by a model that reads from left to right only (`is_causal`)."""
+    """Return the pooling `name` if it is supported. Raises ValueError if it is not, and for
+    `"first"` if the model reads from left to right only (`is_causal`)."""
     problem = ""
     if not name.islower():  # the name of a class
         problem = f"module {name!r} is not supported, only Normalize after the pooling"
@@ -476,10 +468,11 @@ def check_pooling(name: str, is_causal: bool = False) -> Pooling:
     return cast(Pooling, name)
 
 
-def _pooling(kinds: Iterable[str], config: Mapping[str, Any]) -> str | None:
-    """Return the name of the pooling of a checkpoint, None if it has none; several modes or
-    unsupported modules are joined by `+`. `kinds` are the classes of its modules. `config` is of
-    its pooling module: it has a mode in sentence-transformers 6, and flags in earlier releases."""
+def _pooling_name(kinds: Iterable[str], config: Mapping[str, Any]) -> str | None:
+    """Return the pooling in the settings of a checkpoint, such as `"mean"`; None if there is none.
+    Several poolings, or unsupported modules, are joined by `+`. `kinds` are the class names of the
+    checkpoint's modules. `config` is the configuration of its pooling module, which has the key
+    `pooling_mode` in sentence-transformers 6, and in earlier releases a flag for each pooling."""
     prefix = "pooling_mode_"
     unknown = [kind for kind in kinds if kind not in _MODULES]
     flags = [
@@ -491,24 +484,24 @@ def _pooling(kinds: Iterable[str], config: Mapping[str, Any]) -> str | None:
 
 
 def hub_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of `from_pretrained` that say where and how it finds files."""
+    """Return the options that say where and how to find files, such as `revision` and `token`."""
     return {key: options[key] for key in _HUB_OPTIONS if key in options}
 
 
-def _without_hub(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that are not `hub_options`."""
+def _without_hub_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that `hub_options` does not return."""
     return {key: value for key, value in options.items() if key not in _HUB_OPTIONS}
 
 
 def find_file(name: str | Path, file: str, hub: Mapping[str, Any]) -> str | None:
-    """Return the local path of a file of the checkpoint `name`, which is downloaded if it is on the
-    Hub; None if the checkpoint does not have it. `hub` are the `hub_options`."""
+    """Return the local path of a file of the checkpoint `name`, after a download if the checkpoint
+    is on the Hub; None if the checkpoint has no such file. `hub` are the `hub_options`."""
     path: str | None = cached_file(name, file, _raise_exceptions_for_missing_entries=False, **hub)
     return path
 
 
 def read_json(name: str | Path, file: str, hub: Mapping[str, Any]) -> Any:
-    """Return the content of a JSON file of a checkpoint; None if it does not have the file.
+    """Return the content of a JSON file of a checkpoint; None if the checkpoint has no such file.
     Arguments are as for `find_file`. Raises ValueError if the file is invalid."""
     path = find_file(name, file, hub)
     try:
@@ -519,8 +512,8 @@ def read_json(name: str | Path, file: str, hub: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def loading_errors(name: str | Path, kind: str = "encoder") -> Iterator[None]:
-    """Turn every error in the context into an `OSError` of one line, which begins with `kind` and
-    `name`. Files of a checkpoint may contain anything, and so cause any error."""
+    """Turn every error within the `with` block into an `OSError` with one line, for example
+    `encoder 'x' (a folder) can't be loaded: ...`, where `kind` is `encoder` and `name` is `x`."""
     try:
         yield
     except Exception as error:
@@ -535,13 +528,13 @@ def loading_errors(name: str | Path, kind: str = "encoder") -> Iterator[None]:
 
 
 def one_line(message: str) -> str:
-    """Return a message on one line, shortened to 500 characters."""
+    """Return a message on one line, shortened to at most 500 characters."""
     return textwrap.shorten(message, 500, placeholder=" ...")
 
 
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
-    """Hide all progress bars of transformers in the context, also of downloads."""
+    """Hide all progress bars of transformers within the `with` block, also of downloads."""
     was_enabled = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
@@ -553,12 +546,12 @@ def no_progress_bars() -> Iterator[None]:
 
 @contextmanager
 def _quiet(name: str | Path) -> Iterator[None]:
-    """Hide in the context the long table of transformers on weights that do not fit and, if `name`
-    is a folder, the progress bar over the weights. Progress bars of downloads are shown."""
+    """Hide the table of transformers on weights that do not fit, within the `with` block. If the
+    checkpoint `name` is a folder, hide progress bars too; a download shows them."""
     logger = logging.getLogger("transformers.modeling_utils")
 
     def is_no_report(record: logging.LogRecord) -> bool:
-        """Return whether a record is not the table."""
+        """Return False for the log record with the table, True for all others."""
         return "LOAD REPORT" not in record.getMessage()
 
     logger.addFilter(is_no_report)
@@ -570,8 +563,8 @@ def _quiet(name: str | Path) -> Iterator[None]:
 
 
 def hide_default_model_warning(model: str) -> None:
-    """Hide the warning of `transformers.pipeline` that no model was named, and its default
-    (`model`) is not for production: the default encoder changes only with the package."""
+    """Hide the warning of `transformers.pipeline` that the user named no model, and that the
+    pipeline loads its default `model`."""
     start = f"No model was supplied, defaulted to {model} "
     logging.getLogger("transformers.pipelines").addFilter(
         lambda record: not record.getMessage().startswith(start)

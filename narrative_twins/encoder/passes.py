@@ -50,16 +50,14 @@ POOLED_TOKENS = {"first": slice(1), "lasttoken": slice(-1, None)}
 
 
 class ForwardPasses:
-    """Runs a model over texts, and pools token states into vectors.
+    """Runs a model over texts, and pools token states into vectors. Raises ValueError if the model
+    returns no token states, or does not support the attention.
 
     Args:
-        model: the `transformers` model. Matrix products are in the precision of its weights, but in
-            `fast_dtype` if it was loaded with `dtype="auto"` (see `load_story_model`).
+        model: the `transformers` model. Matrix products are in the precision of its weights, or in
+            `fast_dtype` if the model was loaded with `dtype="auto"` (see `load_story_model`).
         tokenizer: the tokenizer of the encoder.
         attention, batch_tokens: see `StoryEncoder`.
-
-    Raises:
-        ValueError: the model returns no token states, or does not support the attention.
 
     Attributes:
         is_causal: whether the model reads from left to right only.
@@ -107,8 +105,8 @@ class ForwardPasses:
 
     @property
     def products(self) -> AbstractContextManager[Any]:
-        """A context in which torch computes matrix products as these passes do: in `dtype`, and on
-        some CPUs as convolutions."""
+        """A context manager: within its `with` block, torch computes matrix products as in these
+        passes, in `dtype`, and on some CPUs as convolutions."""
         if self._products_dtype is not None:
             return torch.autocast(self.device.type, self._products_dtype)
         return ConvolvedLinear() if linear_is_convolution(self.device) else nullcontext()
@@ -120,8 +118,9 @@ class ForwardPasses:
 
     @property
     def _packing(self) -> str | None:
-        """The name of the attention for packed texts; None if texts are padded. Texts of a compiled
-        model are padded by default, since each layout of packed texts would be compiled again."""
+        """The name that transformers has for the attention of packed texts; None if texts are
+        padded. By default texts of a compiled model are padded, since the model would be compiled
+        again for each combination of the lengths of packed texts."""
         compiled = getattr(self.model, "_compiled_call_impl", None) or hasattr(
             self.model, "_orig_mod"
         )
@@ -129,8 +128,8 @@ class ForwardPasses:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Prepare the model for `states` in the context: disable gradients, set attention and
-        precision, and restore them at the end. Raises MemoryError if memory runs out."""
+        """Prepare the model for `states` within the `with` block: disable gradients, set attention
+        and precision, and restore all three afterwards. Raises MemoryError if memory runs out."""
         # The lock keeps other threads from restoring the attention during a pass: texts would
         # attend to each other.
         with (
@@ -151,9 +150,9 @@ class ForwardPasses:
                 ) from error
 
     def states(self, rows: Sequence[Ids]) -> torch.Tensor:
-        """Return the token states of texts, shape (tokens of all texts, dimensions), in the order
-        of the texts. `rows` has the token ids of each text. Call this in the context `running`.
-        Packed texts are fastest if texts of equal length are neighbors."""
+        """Return the token states of texts in their order, shape (tokens of all texts, dimensions).
+        `rows` has the token ids of each text. Call this in a block `with passes.running():`. Packed
+        texts are fastest if texts of equal length are neighbors."""
         if self._packing is None:
             ids, is_token = padded(rows, self._pad_id)
             mask = self._tensor(is_token)
@@ -189,13 +188,13 @@ class ForwardPasses:
         tokens: Sequence[NDArray[np.int64]],
         weights: Sequence[NDArray[np.float32]],
     ) -> torch.Tensor:
-        """Pool token states into B vectors. Returns a tensor of shape (B, D), in float32 whatever
-        the precision of the encoder.
+        """Return B vectors, each a weighted mean of token states: a tensor of shape (B, D), in
+        float32 whatever the precision of the encoder.
 
         Args:
             states: token states of concatenated texts, shape (T, D).
             tokens: for each vector, the indices in `states` of its tokens, ascending, at least one.
-            weights: for each vector, the weights of its tokens in the mean of their states.
+            weights: for each vector, the weights of its tokens.
         """
         # An embedding bag sums the tokens of each vector, given all their indices and where the
         # indices of each vector start.
@@ -211,15 +210,16 @@ class ForwardPasses:
         return sums / torch.from_numpy(totals).to(states.device).unsqueeze(1)
 
     def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
-        """Copy an array of integers to the device as a tensor; to a GPU asynchronously."""
+        """Return an array of integers as a tensor on the device; copy to a GPU asynchronously."""
         tensor = torch.from_numpy(array.astype(np.int64))
         if self.device.type == "cuda":
             return tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor.to(self.device)
 
     def _probe(self, tokenizer: StoryTokenizer, attention: Attention) -> None:
-        """Set `is_causal`, the attention and `batch_tokens` by trial passes. Raises ValueError if
-        the model is no encoder of texts, or can't pack texts although `attention` demands it."""
+        """Set `is_causal`, the attention of packed texts and `batch_tokens` by trial passes over
+        short texts. Raises ValueError if the model returns no token states, or if `attention` is
+        `"packed"` and the model can't process packed texts."""
         name = type(self.model).__name__
         if getattr(self.model.config, "is_encoder_decoder", False):
             raise ValueError(f"{name} is an encoder-decoder, not an encoder; {_FIX}")
@@ -260,20 +260,20 @@ class ForwardPasses:
         return [FLASH, PACKED] if flash else [PACKED]
 
     def _run(self, rows: list[Ids]) -> torch.Tensor:
-        """Return the `states` of texts, computed in the context `running`."""
+        """Prepare the model by `running`, and return the `states` of texts."""
         with self.running():
             return self.states(rows)
 
     def _same(self, a: torch.Tensor, b: torch.Tensor) -> bool:
-        """Return whether two tensors of states are equal except for rounding."""
+        """Return whether two tensors have the same shape and, up to rounding, the same values."""
         tolerance = 1e-3 if self.dtype == torch.float32 else 0.1
         return a.shape == b.shape and bool((a - b).abs().max() <= tolerance * a.abs().max())
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """Return the fastest precision of matrix products that keeps ranks of scores on a device:
-    bfloat16 on CUDA devices that multiply in it natively, else float32. On a CPU, bfloat16 would
-    make scores depend on the batch, since the order of sums depends on the number of tokens."""
+    """Return the fastest precision of matrix products in which scores rank as in float32: bfloat16
+    on CUDA devices that multiply in it natively, else float32. (On a CPU in bfloat16, scores would
+    depend on the other texts of the batch.)"""
     native = device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
     return torch.bfloat16 if native else torch.float32
 
@@ -290,20 +290,20 @@ def in_stored_dtype(model: Any) -> Any:
 
 
 def linear_is_convolution(device: torch.device) -> bool:
-    """Return whether linear layers are faster as convolutions on a device. On an x86 CPU they are:
-    torch computes float32 products with MKL, which leaves half of an AMD processor idle, but
-    convolutions with oneDNN, which does not."""
+    """Return whether torch computes linear layers faster as convolutions on a device: on an x86
+    CPU, since torch has convolutions by oneDNN, but float32 products by MKL, which leaves half of
+    an AMD processor idle."""
     one_dnn: Any = torch.backends.mkldnn
     x86_cpu = device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64")
     return x86_cpu and bool(one_dnn.is_available() and one_dnn.enabled)
 
 
 class ConvolvedLinear(TorchFunctionMode):
-    """Context manager for inference in which torch computes linear layers as convolutions, see
-    `linear_is_convolution`."""
+    """Context manager, for inference: within its `with` block, torch computes linear layers as
+    convolutions."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call `func`, or `_convolved` if it is `F.linear`. Torch calls this for its functions."""
+        """Call a function of torch, `func`, but `_convolved` in place of `F.linear`."""
         return (_convolved if func is F.linear else func)(*args, **(kwargs or {}))
 
 
@@ -322,9 +322,9 @@ def _convolved(
 
 @contextmanager
 def using_attention(model: Any, attention: str | None) -> Iterator[None]:
-    """Switch a model to the attention with this name in the context; None changes nothing. Raises
-    ImportError if a package that the attention needs is missing, and ValueError if the model does
-    not support the attention."""
+    """Switch a model to the attention with this name within the `with` block; None changes nothing.
+    Raises ImportError if the attention needs a package that is missing, and ValueError if the model
+    does not support the attention."""
     before = model.config._attn_implementation
     if attention is None or attention == before:
         yield
@@ -350,14 +350,15 @@ def packed_attention(
     sliding_window: int | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Compute attention within each of the texts that are concatenated in one row, for texts of
-    equal length at once. Returns states of shape (1, tokens, heads, head dimensions), and None in
-    place of attention weights. `attention_mask` is not used, since there is no padding.
+    """Compute attention for texts that are concatenated in one row: a token attends only to tokens
+    of its text. Returns states of shape (1, tokens, heads, head dimensions), and None in place of
+    attention weights. `attention_mask` is not used, since there is no padding.
 
     Args:
         query, key, value: of shape (1, heads, tokens, head dimensions); key and value may have
             fewer heads, each for several of the query.
-        text_runs: for each run of texts of equal length, how many texts and how many tokens each.
+        text_runs: for each run of neighboring texts of equal length, the number of texts and the
+            tokens of each: texts of 5, 5 and 3 tokens are `[(2, 5), (1, 3)]`.
         causal: whether a token attends only to itself and tokens before it.
         scaling: factor of the query-key products; None for 1 / sqrt(head dimensions).
         sliding_window: a token attends to tokens less than this many positions away; None for all.

@@ -175,7 +175,7 @@ class StoryEncoder:
 
     def on_accelerator(self, number: int) -> StoryEncoder:
         """Move the model to the accelerator `number`, modulo the count of accelerators, and return
-        an encoder with the moved model. On a CPU, return the encoder itself."""
+        an encoder with the moved model. If the model is on a CPU, return the encoder itself."""
         if self.device.type == "cpu":
             return self
         device = torch.device(self.device.type, number % torch.accelerator.device_count())
@@ -216,15 +216,8 @@ class StoryEncoder:
         """Save model, tokenizer and settings as a plain sentence-transformers checkpoint, which
         needs no code. A PEFT adapter is merged into the saved weights. Weights that were cast to
         float32 on loading are saved in the dtype of their checkpoint, if that does not change them.
-
-        Args:
-            folder: where to save.
-            options: for `save_pretrained` of the model.
-
-        Raises:
-            ValueError: the adapter can't be merged, or the folder has an adapter.
-            OSError: the folder can't be written.
-        """
+        `options` are for `save_pretrained` of the model. Raises ValueError if the adapter can't be
+        merged, or if the folder has an adapter, and OSError if the folder can't be written."""
         # Libraries that load the folder would apply this adapter to the saved weights as well.
         if (Path(folder) / "adapter_config.json").is_file():
             raise ValueError(
@@ -257,7 +250,7 @@ class StoryEncoder:
             (Path(folder) / file).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
 
     def tokenize(self, sentences: Sequence[str]) -> TokenizedStory:
-        """Tokenize the sentences of a story, each once; raises StoryError if one has no tokens."""
+        """Tokenize the sentences of a story. Raises StoryError if a sentence has no tokens."""
         return self.tokenizer.tokenize(sentences)
 
     def encode(
@@ -266,17 +259,15 @@ class StoryEncoder:
         progress: Callable[[float], None] | None = None,
     ) -> NDArray[np.float32]:
         """Return a vector for each text or variant, as float32 of shape (variants, dimensions).
+        Raises TypeError for a single text in place of a list.
 
-        Equal chunks pass through the model once, even if different tokens of them are pooled. The
-        vector of a variant of several chunks is the mean over all its pooled tokens (with pooling
-        by the first or last token, over its chunks).
+        Equal texts pass through the model once, even if different tokens are pooled. A variant that
+        exceeds the context has several chunks. Its vector is the mean over all its pooled tokens,
+        or, with pooling by the first or last token, the mean over the vectors of its chunks.
 
         Args:
             variants: texts, or for each variant its chunks, from `TokenizedStory.chunks`.
             progress: called after each pass with its share of the work; the shares sum to 1.
-
-        Raises:
-            TypeError: a single text is given instead of a list.
         """
         if isinstance(variants, str):
             raise TypeError("expected a list of texts, not a single one: encode([text])")
@@ -285,12 +276,12 @@ class StoryEncoder:
             for variant in variants
         ]
         # Dedupe the chunks: token ids -> mask of pooled tokens -> index of the pooled vector.
-        unique: dict[bytes, dict[bytes, int]] = {}
+        masks_of: dict[bytes, dict[bytes, int]] = {}
         vector_ids: list[int] = []
         count = 0
         for chunks in chunked:
             for chunk in chunks:
-                masks = unique.setdefault(chunk.ids.tobytes(), {})
+                masks = masks_of.setdefault(chunk.ids.tobytes(), {})
                 mask = chunk.pooled.tobytes()
                 if mask not in masks:
                     masks[mask] = count
@@ -298,7 +289,7 @@ class StoryEncoder:
                 vector_ids.append(masks[mask])
         if not vector_ids:
             return np.empty((0, 0), np.float32)
-        vectors, weights = self._pooled(unique, progress)
+        vectors, weights = self._encode_distinct(masks_of, progress)
         sizes = [len(chunks) for chunks in chunked]
         if max(sizes) == 1:
             return vectors[vector_ids]
@@ -309,15 +300,16 @@ class StoryEncoder:
         means /= np.add.reduceat(shares, starts)
         return means
 
-    def _pooled(
-        self, unique: dict[bytes, dict[bytes, int]], progress: Callable[[float], None] | None
+    def _encode_distinct(
+        self, masks_of: dict[bytes, dict[bytes, int]], progress: Callable[[float], None] | None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Encode the distinct chunks of variants. Returns the vector of each mask, shape (masks,
-        dimensions), and the weight of each in the mean over the chunks of a variant, shape
-        (masks,). `unique` maps the token ids of each chunk to its masks of pooled tokens, and each
-        mask to the index of its vector."""
+        """Run the model over distinct texts, and pool each text by one or several masks of its
+        tokens. `masks_of` has for the token ids of each text its masks, and for each mask the index
+        of its vector in the result; ids and masks are bytes. `progress` is as in `encode`. Returns
+        the vectors, shape (masks, dimensions), and the sums of the weights of the tokens pooled in
+        each vector, shape (masks,)."""
         # Longest first: a lack of memory shows at once, and neighbors need little padding.
-        texts = sorted(unique.items(), key=lambda item: len(item[0]), reverse=True)
+        texts = sorted(masks_of.items(), key=lambda item: len(item[0]), reverse=True)
         rows = [np.frombuffer(ids, np.int32) for ids, _ in texts]
         total = sum(map(len, rows))
         vectors: list[torch.Tensor] = []
@@ -348,8 +340,9 @@ class StoryEncoder:
         return torch.cat(vectors).cpu().numpy()[order], np.array(weights, np.float32)[order]
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[slice]:
-        """Yield batches of texts as slices: of at most `batch_tokens` tokens, padding included, or
-        of one text. `lengths` has the lengths of all texts, descending."""
+        """Divide texts into batches, and yield each batch as a slice. `lengths` has the number of
+        tokens of each text, descending. A batch has at most `batch_tokens` tokens, padding
+        included, or is a single longer text."""
         is_padded = self.passes.attention == "padded"
         start = total = 0
         for i, length in enumerate(lengths):

@@ -61,14 +61,14 @@ class StoryTokenizer:
     Args:
         tokenizer: a `transformers` tokenizer.
         context_tokens: how many tokens the encoder reads at once; ValueError if special tokens and
-            the prompt alone fill them.
+            the prompt alone fill the context.
         settings: settings of the checkpoint: whether text is lowercased, and the prompt.
 
     Attributes:
         head, tail: ids of the special tokens before and after a text.
         prompt: the prompt, which is between the head and the text.
-        prompt_ids: token ids of the prompt, without spaces at its end, which belong to the text.
-        unpooled: how many first tokens are not pooled; 0 unless the settings exclude the prompt.
+        prompt_ids: token ids of the prompt without spaces at its end, which belong to the text.
+        unpooled: how many tokens at the start are not pooled; 0 if the prompt is pooled.
         max_text_tokens: how many tokens of a text fit between the special tokens and the prompt.
         pad_id: the token id to pad with.
     """
@@ -120,9 +120,9 @@ class StoryTokenizer:
         return [np.asarray(row, np.int32) for row in rows["input_ids"]]
 
     def ids_in_pieces(self, text: str, later: bool = False) -> Ids:
-        """Return the token ids of a text of any length, as at the start of a text or, with `later`,
-        as after another sentence. It is tokenized in pieces of at most `PIECE` characters, since a
-        tokenizer needs a kilobyte for each character."""
+        """Return the token ids of a sentence of any length (`text`), as the first sentence of a
+        text or, with `later`, as a later one. The sentence is tokenized in pieces of at most
+        `PIECE` characters, since a tokenizer needs a kilobyte for each character."""
         rows: list[Ids] = []
         for piece in _pieces(text):
             is_first = not later and not rows
@@ -133,17 +133,17 @@ class StoryTokenizer:
         return np.concatenate(rows)
 
     def texts(self, sentences: Sequence[str]) -> list[str]:
-        """Return sentences prepared for tokenization: line breaks become spaces, and text is
+        """Return sentences prepared for tokenization: line breaks become spaces, and sentences are
         lowercased if the settings say so."""
         texts = [_LINE_BREAK.sub(" ", sentence).strip() for sentence in sentences]
         return [text.lower() for text in texts] if self.settings.lowercase else texts
 
     def tokenize_joined(self, texts: Sequence[str]) -> tuple[Ids, Ids, Ids]:
-        """Tokenize the prompt and, after it, texts joined by spaces, without special tokens or
-        truncation. Returns the token ids of the prompt, the token ids of the texts, and for each of
-        the latter the index of the text that has most of its characters. A token that is only the
-        space before a text belongs to that text. Raises NotImplementedError for a slow tokenizer,
-        which does not know the characters of tokens."""
+        """Tokenize the prompt followed by texts joined by spaces, without special tokens or
+        truncation. Returns the token ids of the prompt, the token ids of the texts, and for each
+        token of the texts the index of its text. A token belongs to the text that has most of its
+        characters; a token that is only a space belongs to the text after the space. Raises
+        NotImplementedError for a slow tokenizer, which does not know the characters of tokens."""
         text = self.prompt + " ".join(texts)
         encoding = self.tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
@@ -168,9 +168,11 @@ class StoryTokenizer:
     def around(
         self, prompt: Ids, ids: Ids, marks: NDArray[Any], special: int, none: int
     ) -> tuple[Ids, NDArray[Any]]:
-        """Return the token ids of a text with its prompt between special tokens, and a mark for
-        each token. `marks`, shape (..., T), are the marks of the text; tokens around it get the
-        mark `special`. If that is not `none`, the first `unpooled` tokens get `none`."""
+        """Put the prompt and special tokens around a text. The mark of a token says which window
+        pools the token, or whether it is pooled. `ids`, shape (T,), and `marks`, shape (..., T),
+        are the ids and marks of the text. The prompt and special tokens get the mark `special`. If
+        `special` is not `none`, the mark of tokens that are not pooled, the first `unpooled` tokens
+        get `none`. Returns all ids and all marks, shapes (N,) and (..., N)."""
         row = np.concatenate([self.head, prompt, ids, self.tail])
         all_marks = np.full((*marks.shape[:-1], len(row)), special, marks.dtype)
         start = len(self.head) + len(prompt)
@@ -180,7 +182,7 @@ class StoryTokenizer:
         return row, all_marks
 
     def tokenize(self, sentences: Sequence[str]) -> TokenizedStory:
-        """Tokenize the sentences of a story; raises StoryError if one has no tokens."""
+        """Tokenize the sentences of a story. Raises StoryError if a sentence has no tokens."""
         (story,) = self.tokenize_all([sentences])
         if isinstance(story, StoryError):
             raise story
@@ -189,59 +191,61 @@ class StoryTokenizer:
     def tokenize_all(
         self, stories: Sequence[Sequence[str]]
     ) -> Iterator[TokenizedStory | StoryError]:
-        """Yield the tokens of each story, or a StoryError if one of its sentences has none. Short
-        stories are tokenized together in one call of the tokenizer."""
+        """Yield the tokens of each story (a sequence of sentences), or a StoryError if a sentence
+        of the story has no tokens. Short stories are tokenized together in one call of the
+        tokenizer."""
         prepared = [self.texts(sentences) for sentences in stories]
-        spans = [list(_runs(texts)) for texts in prepared]
-        runs = [
+        spans = [list(_ranges(texts)) for texts in prepared]
+        ranges = [
             texts[lo:hi] for texts, each in zip(prepared, spans, strict=True) for lo, hi in each
         ]
-        are_short = sum(len(text) for run in runs for text in run) <= PIECE
-        groups = [runs] if are_short else [[run] for run in runs]
-        tokenized = chain.from_iterable(map(self._run_ids, groups))
+        are_short = sum(len(text) for texts in ranges for text in texts) <= PIECE
+        groups = [ranges] if are_short else [[texts] for texts in ranges]
+        tokenized = chain.from_iterable(map(self._range_ids, groups))
         for texts, each in zip(prepared, spans, strict=True):
             first: list[Ids] = []
             later: list[Ids] = []
-            exact = self._splits_at_spaces
+            concatenates = self._splits_at_spaces
             for lo, _ in each:
-                # The first sentence of a run is also the last one of the run before it.
-                at_start, after, is_exact = next(tokenized)
+                # The first sentence of a range is also the last one of the range before it.
+                at_start, after, range_concatenates = next(tokenized)
                 first += at_start[len(first) - lo :]
                 later += after[len(later) - lo :]
-                exact = exact and is_exact
+                concatenates = concatenates and range_concatenates
             empty = [i for i, ids in enumerate(first) if not len(ids)]
             if empty:
                 sentence = f"sentence {empty[0]} ({texts[empty[0]][:40]!r})"
                 yield StoryError(f"{sentence} has no tokens for this encoder; remove it")
             else:
-                yield TokenizedStory(self, texts, first, later, exact)
+                yield TokenizedStory(self, texts, first, later, concatenates)
 
-    def _run_ids(self, runs: list[list[str]]) -> Iterator[tuple[list[Ids], list[Ids], bool]]:
-        """Yield for each run of neighboring sentences: the ids of each sentence at the start of a
-        text, its ids after another sentence, and whether ids can be concatenated in any order."""
-        if runs and len(text := runs[0][0]) > PIECE:
+    def _range_ids(self, ranges: list[list[str]]) -> Iterator[tuple[list[Ids], list[Ids], bool]]:
+        """Yield three values for each list of neighboring sentences: the token ids of each sentence
+        at the start of a text, the token ids of each sentence after another one, and whether such
+        ids, concatenated in any order of the sentences, are the ids of their text."""
+        if ranges and len(text := ranges[0][0]) > PIECE:
             yield [self.ids_in_pieces(text)], [self.ids_in_pieces(text, later=True)], True
             return
-        starts = [[*run, " ".join(run), " ".join(run[::-1])] for run in runs]
+        starts = [[*texts, " ".join(texts), " ".join(texts[::-1])] for texts in ranges]
         plain = self._ids_after(self.prompt, self.prompt_ids, starts)
         # With most tokenizers, sentences have the same ids at the start of a text and later.
-        alike = [begin and _are_exact(rows[:-2], rows[:-2], *rows[-2:]) for rows, begin in plain]
-        differ = [run for run, is_alike in zip(runs, alike, strict=True) if not is_alike]
+        alike = [begin and _concatenates(rows[:-2], rows[:-2], *rows[-2:]) for rows, begin in plain]
+        differ = [texts for texts, is_alike in zip(ranges, alike, strict=True) if not is_alike]
         anchored = self._ids_after(f"{_ANCHOR} ", self._anchor, differ)
         for ((*first, forwards, backwards), begin), is_alike in zip(plain, alike, strict=True):
             if is_alike:
                 yield first, first, True
                 continue
             later, begin_too = anchored.pop(0)
-            is_exact = begin and begin_too and _are_exact(first, later, forwards, backwards)
-            yield first, later, is_exact
+            concatenates = begin and begin_too and _concatenates(first, later, forwards, backwards)
+            yield first, later, concatenates
 
     def _ids_after(
         self, before: str, start: Ids, lists: list[list[str]]
     ) -> list[tuple[list[Ids], bool]]:
-        """Tokenize texts in one call, each after the text `before`, whose ids are `start`. Returns
-        for each list of texts the ids of its texts without `start`, and whether the ids of all its
-        texts began with `start`."""
+        """Tokenize several lists of texts in one call, each text after `before`. `start` are the
+        ids of `before` alone. Returns for each list: the ids of each text without `start`, and
+        whether the ids of every text began with `start`."""
         texts = [before + text for each in lists for text in each]
         rows = iter(self.ids(texts) if texts else [])
         grouped = [list(islice(rows, len(each))) for each in lists]
@@ -254,18 +258,18 @@ class StoryTokenizer:
         ]
 
 
-def _are_exact(first: list[Ids], later: list[Ids], forwards: Ids, backwards: Ids) -> bool:
-    """Return whether ids of sentences can be concatenated in any order, as no sentence changes the
-    tokens of a neighbor. `first` and `later` have the ids of each sentence at the start of a text
-    and after another sentence; `forwards` and `backwards` are the ids of all sentences in this and
-    in reverse order. (Also no token of the vocabulary may extend across a space.)"""
+def _concatenates(first: list[Ids], later: list[Ids], forwards: Ids, backwards: Ids) -> bool:
+    """Return whether the ids of sentences, concatenated, are the ids of their text, both in this
+    and in reverse order. `first` and `later` have the ids of each sentence at the start of a text
+    and after another sentence. `forwards` and `backwards` are the ids of the two texts."""
     return np.array_equal(np.concatenate([first[0], *later[1:]]), forwards) and np.array_equal(
         np.concatenate([first[-1], *later[-2::-1]]), backwards
     )
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yield pieces of at most `PIECE` characters of a text, without the spaces that divide them."""
+    """Divide a text into pieces of at most `PIECE` characters, at spaces if possible, and yield
+    them without these spaces."""
     start = 0
     while len(text) - start > PIECE:
         space = text.rfind(" ", start + PIECE // 2, start + PIECE)
@@ -275,10 +279,11 @@ def _pieces(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _runs(texts: Sequence[str]) -> Iterator[Span]:
-    """Yield half-open ranges of sentences with at most `PIECE` characters. Each begins with the
-    last sentence of the range before, so that all neighbors are together in a range, unless the two
-    have more characters. A longer sentence is a range by itself."""
+def _ranges(texts: Sequence[str]) -> Iterator[Span]:
+    """Yield half-open ranges of sentences with at most `PIECE` characters in a range. A range
+    begins with the last sentence of the range before it, as in (0, 4), (3, 7), so that all
+    neighbors are together in a range. If these two neighbors have too many characters, the range
+    begins one sentence later. A sentence of more than `PIECE` characters is a range by itself."""
     lo, size = 0, 0
     for i, text in enumerate(texts):
         if i > lo and size + len(text) > PIECE:
@@ -297,7 +302,7 @@ def plain_ids(tokenizer: Any) -> list[int]:
 
 def padded(rows: Sequence[Ids], pad_id: int) -> tuple[NDArray[np.int64], Mask]:
     """Return the token ids of texts, padded on the right with `pad_id`, and a mask of the tokens
-    that are not padding; both of shape (texts, tokens of the longest)."""
+    that are not padding; both of shape (texts, tokens of the longest text)."""
     ids = np.full((len(rows), max(map(len, rows), default=0)), pad_id, np.int64)
     is_token = np.arange(ids.shape[1]) < np.array([len(row) for row in rows])[:, None]
     ids[is_token] = np.concatenate(rows) if rows else []
@@ -323,9 +328,9 @@ def check_vocabulary(name: object, tokenizer: Any, model: Any) -> None:
 
 
 def model_limit(model: Any, tokenizer: Any, asked: int | None = None) -> int:
-    """Return how many tokens a model reads at once: its number of positions (without the positions
-    that RoBERTa models reserve for padding) or the tokenizer's limit, whichever is smaller; 512 if
-    neither is known. The result is at most `asked`, if that is set."""
+    """Return how many tokens a model reads at once: its number of positions or the tokenizer's
+    limit, whichever is smaller; 512 if neither is known. Positions that RoBERTa models reserve for
+    padding are not counted. The result is at most `asked`, if that is set."""
     # A tokenizer without a limit has a huge number here.
     limits = [getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length]
     limits += [table.num_embeddings - first_position(model) for table in _position_tables(model)]
@@ -350,7 +355,7 @@ def _position_tables(model: Any) -> list[Any]:
 
 
 def _splits_at_spaces(tokenizer: Any) -> bool:
-    """Return whether no token of the vocabulary extends from one word into the next."""
+    """Return whether no token of a tokenizer's vocabulary extends from one word into the next."""
     # How the vocabulary writes a space: byte-level, as SentencePiece does, plainly, or not at all.
     sample = "".join(
         map(str, tokenizer.convert_ids_to_tokens(tokenizer(f"{_ANCHOR} {_ANCHOR}")["input_ids"]))
@@ -373,18 +378,18 @@ class TokenizedStory:
     Attributes:
         texts: the sentences, prepared by `StoryTokenizer.texts`.
         first, later: for each sentence its ids at the start of a text, and after another sentence.
-        exact: whether the ids of a text are the concatenated ids of its sentences; if not, each
-            text is joined and tokenized.
+        concatenates: whether the ids of a text are the concatenated ids of its sentences; if not,
+            the sentences of each text are joined and tokenized again.
     """
 
     tokenizer: StoryTokenizer
     texts: list[str]
     first: list[Ids]
     later: list[Ids]
-    exact: bool
+    concatenates: bool
 
     def __post_init__(self) -> None:
-        if self.exact:
+        if self.concatenates:
             lengths = [len(ids) for ids in self.later]
             # A sentence may have more tokens at the start of a text, and any sentence may come
             # first in an order.
@@ -400,8 +405,8 @@ class TokenizedStory:
         self._ends = np.concatenate([[0], np.cumsum(lengths)])
 
     def window(self, span: Span) -> Window:
-        """Return the window of the sentences `span`, which reads as many whole sentences around
-        them as fit the context, evenly on both sides if possible."""
+        """Return the window of the sentences `span`. The window reads as many whole sentences
+        around `span` as fit the context, evenly on both sides if possible."""
         lo, hi = span
         ends = self._ends
         if ends[-1] <= self.max_text_tokens:
@@ -419,14 +424,12 @@ class TokenizedStory:
         start = int(np.searchsorted(ends, ends[lo] - (spare - (ends[stop] - ends[hi]))))
         return Window(start, lo, hi, stop)
 
-    def runs(self, share: float) -> Iterator[Span]:
-        """Yield runs, half-open ranges of sentences that together are the story. Each is to be read
-        once, with as much text around it as `window` adds.
-
-        The texts of a story that exceeds the context begin at even distances, of at most this share
-        of the context, and each sentence belongs to the text in whose middle it is. A run fits the
-        context unless it is a single sentence.
-        """
+    def parts(self, share: float) -> Iterator[Span]:
+        """Divide the story into parts for one pass, and yield them as half-open ranges of
+        sentences. For each part, the encoder reads the text that `window` selects. A story that
+        fits the context is one part. The texts of a longer story begin at even distances of at most
+        `share` of the context, and a part has the sentences in the middle of its text. A part fits
+        the context unless it is a single sentence."""
         ends, room = self._ends, self.max_text_tokens
         excess = int(ends[-1]) - room
         more = max(0, math.ceil(excess / (share * room)))  # texts after the first
@@ -446,9 +449,10 @@ class TokenizedStory:
         return int(self._ends[-1]) - min(read, self.max_text_tokens)
 
     def chunks(self, order: Order, pooled: Span | None) -> list[Chunk]:
-        """Return the text of an order of sentences as chunks to encode: one, or several if it
-        exceeds the context. `pooled` is the half-open range of sentences whose tokens are pooled;
-        None pools all tokens, special tokens included. Raises StoryError if no token is pooled."""
+        """Return the text of an order of sentences as chunks to encode: one chunk, or several if
+        the text exceeds the context. `pooled` is the half-open range of sentences whose tokens are
+        pooled; None pools all tokens, special tokens included. Raises StoryError if no token is
+        pooled."""
         prompt, ids, owners = self._ids_of(order)
         mask = np.ones(len(ids), bool)
         if pooled is not None:
@@ -462,10 +466,11 @@ class TokenizedStory:
     def sentence_chunks(
         self, window: Window, special: bool
     ) -> tuple[list[list[Chunk]], list[list[Chunk]]]:
-        """Return the text that a window reads, as chunks, with different tokens pooled. The first
-        list has for each sentence of the window the chunks with its tokens pooled. The second list
-        is empty or, with `special`, has one element: the chunks with special tokens and the prompt
-        pooled. Raises StoryError if a sentence has no tokens."""
+        """Return the chunks of the text that a window reads, for several choices of the tokens to
+        pool. The first list has an element for each sentence of the window: the chunks with the
+        tokens of this sentence pooled. The second list has, with `special`, one element: the chunks
+        with special tokens and the prompt pooled; otherwise it is empty. Raises StoryError if a
+        sentence has no tokens."""
         prompt, ids, owners = self._ids_of(window.base)
         masks = owners == np.arange(window.lo, window.hi)[:, None]
         if (missing := np.flatnonzero(~masks.any(axis=1))).size:
@@ -479,9 +484,9 @@ class TokenizedStory:
         return texts, [chunks for chunks in rest if chunks]
 
     def _split(self, prompt: Ids, ids: Ids, masks: Mask, special: bool) -> list[list[Chunk]]:
-        """Split a text into chunks that fit the context, each after the prompt. Returns for each of
-        the `masks` of tokens to pool, shape (masks, T), the chunks that have such tokens; with
-        `special`, special tokens are pooled too."""
+        """Split a text of T tokens into chunks that fit the context, each with the prompt before
+        it. `masks`, shape (masks, T), say which tokens of the text to pool; with `special`, special
+        tokens are pooled too. Returns for each mask the chunks in which a token is pooled."""
         tokens = self.tokenizer
         room = max(1, tokens.max_text_tokens + len(tokens.prompt_ids) - len(prompt))
         texts: list[list[Chunk]] = [[] for _ in masks]
@@ -494,10 +499,10 @@ class TokenizedStory:
         return texts
 
     def _ids_of(self, order: Order) -> tuple[Ids, Ids, Ids]:
-        """Return the token ids of the prompt, the token ids of the text of an order of sentences,
-        and the index of the sentence that each token of the text belongs to."""
+        """Return for an order of sentences: the token ids of the prompt, the token ids of the text,
+        and for each token of the text the index of its sentence."""
         sentences = np.array(order, np.int32)
-        if not self.exact:
+        if not self.concatenates:
             texts = [self.texts[i] for i in order]
             prompt, ids, owners = self.tokenizer.tokenize_joined(texts)
             return prompt, ids, sentences[owners]

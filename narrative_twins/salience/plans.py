@@ -40,8 +40,9 @@ class Plan:
         operations: each operation with the indices of its variants in `variants`.
         variants: the chunks of each variant.
         cut_tokens: the number of the story's tokens that don't fit the context with the window.
-        one_pass: whether variants are one or a few texts with different tokens pooled: first a
-            variant per sentence of the window, then perhaps one for special tokens.
+        one_pass: whether the plan is for one pass. Its variants are the same text, or the same few
+            texts, with other tokens pooled: a variant for each sentence of the window, and perhaps
+            one for special tokens.
     """
 
     window: Window
@@ -52,7 +53,7 @@ class Plan:
 
     @property
     def tokens(self) -> int:
-        """The number of tokens of all variants; in one pass, of the distinct texts among them."""
+        """The number of tokens of all variants; in one pass, equal texts are counted once."""
         chunks = (chunk for variant in self.variants for chunk in variant)
         if self.one_pass:
             return sum({chunk.ids.tobytes(): len(chunk.ids) for chunk in chunks}.values())
@@ -60,12 +61,8 @@ class Plan:
 
     def scores(self, vectors: NDArray[np.float32]) -> Iterator[tuple[str, NDArray[np.float64]]]:
         """Yield the name of each operation and its scores of the window's sentences, shape
-        (window.size,), from one vector per variant.
-
-        Raises:
-            StoryError: the vectors of an operation are not finite.
-            ValueError: an operation does not return one finite score per sentence.
-        """
+        (window.size,), from one vector per variant. Raises StoryError if vectors are not finite,
+        and ValueError if an operation does not return one finite score per sentence."""
         if self.one_pass:
             check_finite(vectors)
             sums = pooled_sums(self.variants, vectors)
@@ -82,8 +79,9 @@ class Plan:
 def pooled_sums(
     variants: Sequence[Sequence[Chunk]], vectors: NDArray[np.float32]
 ) -> NDArray[np.float64]:
-    """Return the sum of the pooled token states of each variant, with their number as last
-    dimension, shape (variants, dimensions + 1). `vectors` are the means of these states."""
+    """Return the sums of the pooled token states of variants, from their means (`vectors`, shape
+    (variants, dimensions)). The result has one more column, the number of pooled tokens: its shape
+    is (variants, dimensions + 1)."""
     sizes = [sum(int(np.count_nonzero(chunk.pooled)) for chunk in chunks) for chunks in variants]
     sums = (vectors * np.array(sizes, np.float32)[:, None]).astype(np.float64)
     return np.column_stack([sums, sizes])
@@ -92,32 +90,33 @@ def pooled_sums(
 def one_pass_scores(
     operation: Operation, sums: NDArray[np.float64], count: int
 ) -> NDArray[np.float64]:
-    """Return an operation's one-pass scores of `count` sentences, shape (count,). `sums` are the
-    `pooled_sums` of the sentences, and after them of other tokens that are pooled with the window.
-    Raises ValueError as `checked_scores`."""
+    """Return an operation's one-pass scores of `count` sentences, shape (count,). `sums`, from
+    `pooled_sums`, has a row for each sentence, and then rows for other pooled tokens, if any, such
+    as special tokens. Raises ValueError as `checked_scores`."""
     similarity = vars(operation).get("similarity", cosine)  # the option's
     if similarity is cosine:  # sums have the same cosines as means
         sums = np.ascontiguousarray(sums[:, :-1])
     else:
-        operation = with_similarity(operation, partial(_of_means, similarity))
+        operation = with_similarity(operation, partial(_similarity_of_means, similarity))
     scores = operation.one_pass(sums[:count], sums[count:].sum(axis=0))
     return checked_scores(operation, scores, count)
 
 
-def _of_means(similarity: Similarity, *sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a similarity of means, from `pooled_sums` of vectors."""
+def _similarity_of_means(similarity: Similarity, *sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the similarity of means of token states, from two arrays as `pooled_sums` returns
+    them."""
     return similarity(*(each[..., :-1] / np.maximum(each[..., -1:], 1) for each in sums))
 
 
 def check_finite(vectors: NDArray[np.floating[Any]]) -> None:
-    """Raise a StoryError if vectors are not finite."""
+    """Raise a StoryError if vectors have infinite or NaN values."""
     if not np.isfinite(vectors).all():
         raise StoryError("the encoder's states are not finite; load it with dtype='float32'")
 
 
 def checked_scores(operation: Operation, returned: Any, count: int) -> NDArray[np.float64]:
-    """Return what an operation returned as float64. Raises ValueError unless it is one finite score
-    for each of `count` sentences."""
+    """Return the scores that an operation returned, as float64. Raises ValueError unless there is
+    one finite score for each of `count` sentences."""
     scores = np.asarray(returned, np.float64)
     if scores.shape != (count,) or not np.isfinite(scores).all():
         raise ValueError(
@@ -138,12 +137,9 @@ def planner(
 def exact_plans(
     operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]
 ) -> Iterator[Plan]:
-    """Yield the exact plan of each window (`spans`) of a story.
-
-    Raises:
-        StoryError: a window needs more than `WINDOW_TOKENS`, or an order has no token to pool.
-        ValueError: an order of an operation is invalid.
-    """
+    """Yield the exact plan of each window of a story; `spans` are the windows. Raises StoryError if
+    a window needs more than `WINDOW_TOKENS` or an order has no token to pool, and ValueError if an
+    order of an operation is invalid."""
     for span in spans:
         # In a story of one window all tokens are pooled, as in sentence-transformers.
         pooled = None if len(spans) == 1 else span
@@ -177,16 +173,16 @@ def exact_plans(
 def one_pass_plans(
     operations: Sequence[Operation], tokens: TokenizedStory, spans: Sequence[Span]
 ) -> Iterator[Plan]:
-    """Yield the one-pass plan of each window (`spans`) of a story. A story that exceeds the context
-    is read in several texts that overlap by at least an eighth of the context (`_STEP`); a window
-    may have sentences from several of them."""
-    runs = tokens.runs(_STEP)
+    """Yield the one-pass plan of each window of a story; `spans` are the windows. A story that
+    exceeds the context is read in several texts, each of which overlaps the next by at least an
+    eighth of the context (`_STEP`). Sentences of one window may be read in different texts."""
+    parts_to_read = tokens.parts(_STEP)
     read: list[tuple[Window, list[Chunk]]] = []  # each sentence from `lo` on, with its text
     special = len(spans) == 1
     for lo, hi in spans:
         rest: list[Chunk] = []
         while lo + len(read) < hi:
-            text = tokens.window(next(runs))
+            text = tokens.window(next(parts_to_read))
             parts, others = tokens.sentence_chunks(text, special)
             read += [(text, chunks) for chunks in parts]
             rest += [chunk for chunks in others for chunk in chunks]
@@ -205,8 +201,9 @@ def one_pass_plans(
 
 
 def one_pass_share(encoder: StoryEncoder, operations: Sequence[Operation], story: Story) -> float:
-    """Return roughly how much one pass over a story reads, as a share of what exact plans read, by
-    the sentences of its first windows; 1 if the encoder or all operations have no one-pass form."""
+    """Estimate how much one pass over a story reads, as a share of what exact plans read, from the
+    first windows of the story. Returns 1.0 if the encoder does not pool the mean, or if no
+    operation has a one-pass form."""
     if encoder.pooling != "mean" or not any(operation.has_one_pass for operation in operations):
         return 1.0
     tokens, spans = encoder.tokenize(story.sentences), story.windows[:_SAMPLE]
@@ -216,12 +213,12 @@ def one_pass_share(encoder: StoryEncoder, operations: Sequence[Operation], story
         for operation in operations
         for order in islice(operation.orders(window), _SAMPLE_ORDERS)
     }
-    texts = map(tokens.window, takewhile(lambda run: run[0] < spans[-1][1], tokens.runs(_STEP)))
+    texts = map(tokens.window, takewhile(lambda part: part[0] < spans[-1][1], tokens.parts(_STEP)))
     return sum(text.stop - text.start for text in texts) / sum(map(len, orders))
 
 
 def _check_order(operation: Operation, order: Order, window: Window) -> None:
-    """Raise a ValueError unless an order is a tuple of sentences that the window reads."""
+    """Raise a ValueError unless an order is a tuple of indices of sentences in `window.base`."""
     if (
         not isinstance(order, tuple)
         or not order

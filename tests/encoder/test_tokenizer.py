@@ -47,7 +47,7 @@ def test_ids_of_any_order_equal_those_of_the_joined_text(kind, sentences, data):
 @given(sentences=stories(), prompt=st.sampled_from(["", "query: "]))
 @settings(max_examples=10)
 def test_ids_of_plain_sentences_are_concatenated(kind, sentences, prompt):
-    assert small(kind, prompt=prompt).tokenizer.tokenize(sentences).exact
+    assert small(kind, prompt=prompt).tokenizer.tokenize(sentences).concatenates
 
 
 def test_a_context_without_room_for_text_is_refused():
@@ -179,16 +179,16 @@ def test_long_stories_are_tokenized_in_pieces(kind, monkeypatch):
 
     monkeypatch.setattr(StoryTokenizer, "ids", counted)
     found = tokens.tokenize(sentences)
-    assert max(sizes) <= 120 + len(sentences) and found.exact == expected.exact
+    assert max(sizes) <= 120 + len(sentences) and found.concatenates == expected.concatenates
     for row, other in zip(found.first + found.later, expected.first + expected.later, strict=True):
         assert row.tolist() == other.tolist()
 
 
-def test_all_neighbors_are_in_one_run(monkeypatch):
+def test_all_neighbors_are_in_one_range(monkeypatch):
     monkeypatch.setattr(tokenizer, "PIECE", 10)
     texts = ["a" * length for length in (3, 3, 3, 3, 20, 4, 4, 9, 1)]
-    runs = list(tokenizer._runs(texts))
-    assert sorted({i for lo, hi in runs for i in range(lo, hi)}) == list(range(9))
-    assert all(hi - lo == 1 or sum(map(len, texts[lo:hi])) <= 10 for lo, hi in runs)
+    ranges = list(tokenizer._ranges(texts))
+    assert sorted({i for lo, hi in ranges for i in range(lo, hi)}) == list(range(9))
+    assert all(hi - lo == 1 or sum(map(len, texts[lo:hi])) <= 10 for lo, hi in ranges)
     small = [(i, i + 1) for i in range(8) if len(texts[i] + texts[i + 1]) < 10]
-    assert all(any(lo <= i and j < hi for lo, hi in runs) for i, j in small)
+    assert all(any(lo <= i and j < hi for lo, hi in ranges) for i, j in small)
