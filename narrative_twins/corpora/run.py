@@ -41,8 +41,8 @@ class CorpusRun:
     """Counts over the shards of one job in a folder.
 
     Attributes:
-        rows, errors, truncated: how many rows there are; of these, rows with an error, and rows
-            whose story was truncated.
+        rows: how many rows the shards have.
+        errors, truncated: how many of these rows have an error, or a truncated story.
         shards: how many shards there are.
         added: how many rows this call of `score_corpus` has scored.
     """
@@ -75,13 +75,13 @@ def score_corpus(
         sources: names of sources with their rows, each a story in any form that `Story.parse`
             accepts, or a `StoryError`. The rows are read lazily, one source after the other.
         folder: the folder of the shards; it is made if it does not exist.
-        scorer: scores the stories, a whole shard at a time, wherever a run was interrupted.
+        scorer: scores the stories, a whole shard at a time.
         rows: how many rows a shard has; twice `processes` shards are held at once.
         job: number and count of one of several jobs, perhaps on several machines, that write to one
             folder: job I of N scores every N-th shard.
         processes: how many processes score, each a shard at a time; see `ScoringOptions`.
         settings: further settings of the caller that the rows depend on, as JSON data by name.
-        on_progress: called with the number of its rows whenever a shard is complete.
+        on_progress: called whenever a shard is complete, with the number of rows in the shard.
 
     Raises:
         ResumeError: the folder has scores by other settings, or of other rows.
@@ -96,7 +96,7 @@ def score_corpus(
     unscored: deque[tuple[Path, pyarrow.Table]] = deque()  # whose scores are awaited, in order
 
     def complete(shard: pyarrow.Table, added: int) -> None:
-        """Count a complete shard, of which `added` rows were scored by this call."""
+        """Count a complete shard. `added` is how many of its rows were scored by this call."""
         run.shards += 1
         run.rows += len(shard)
         run.errors += len(shard) - shard["error"].null_count
@@ -106,12 +106,12 @@ def score_corpus(
             on_progress(len(shard))
 
     def tasks() -> Iterator[Sequence[Any]]:
-        """Yield the stories of each shard of this job that is missing, and count the others."""
+        """Yield the stories of each missing shard of this job; count the shards that exist."""
         # Every job reads all rows, so that all number the shards alike.
         for number, (places, stories) in enumerate(_blocks(sources, rows)):
             if number % job[1] == job[0] - 1:
                 path = folder / f"scores-{number:05}.parquet"
-                if (shard := _read(path, places)) is not None:
+                if (shard := _complete_shard(path, places)) is not None:
                     complete(shard, 0)
                 else:
                     unscored.append((path, places))
@@ -135,7 +135,7 @@ def score_corpus(
 
 
 def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write the settings if the folder is new; raise a ResumeError if it has other settings."""
+    """Write settings into a new folder; raise a ResumeError if the folder has other settings."""
     path, now = folder / SETTINGS, json.loads(json.dumps(settings))
     if path.exists():
         if changed := difference(json.loads(path.read_text(encoding="utf-8")), now):
@@ -148,7 +148,8 @@ def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
 def _blocks(
     sources: Iterable[tuple[str, Iterable[Any]]], rows: int
 ) -> Iterator[tuple[pyarrow.Table, Sequence[Any]]]:
-    """Yield blocks of up to `rows` stories: a table of their columns `PLACE`, and the stories."""
+    """Divide the stories of all sources into blocks of `rows` stories, the last perhaps shorter.
+    Yields for each block the columns `PLACE` of its stories, and the stories."""
     every = (
         (source, number, story)
         for source, stories in sources
@@ -159,10 +160,10 @@ def _blocks(
         yield pyarrow.table([names, numbers, list(map(_id, stories))], PLACE), stories
 
 
-def _read(path: Path, places: pyarrow.Table) -> pyarrow.Table | None:
-    """Return the shard of a block, with the columns that are counted. Return None if it is missing,
-    was torn by a crash of the machine, or has fewer rows than the block, since the input has grown.
-    Raises ResumeError if it has other rows."""
+def _complete_shard(path: Path, places: pyarrow.Table) -> pyarrow.Table | None:
+    """Return the columns of a shard that are counted, if the shard is complete: the file `path` has
+    all rows of its block, `places`. Return None if the file is missing or damaged, or has fewer
+    rows, since the input has grown. Raises ResumeError if the file has other rows."""
     try:
         columns = [*PLACE.names, "error", "truncated"]
         shard = pyarrow.parquet.read_table(path, columns=columns, partitioning=None)
@@ -177,7 +178,7 @@ def _read(path: Path, places: pyarrow.Table) -> pyarrow.Table | None:
 
 
 def _id(story: Any) -> str | None:
-    """Return the id of a story as text; None if it has no valid id."""
+    """Return the id of a story as text; None if the story has no valid id."""
     value = story.get("id") if isinstance(story, Mapping) else getattr(story, "id", None)
     text = str(value)
     is_valid = isinstance(value, (str, int)) and not isinstance(value, bool)

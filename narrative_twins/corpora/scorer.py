@@ -40,21 +40,18 @@ class StoryScorer:
     a mapping of columns (lists or arrays) or a `pyarrow.Table`, and the result is of the same kind.
     Tables have the same types for every batch, even if no story could be scored.
 
-    Texts of a batch share forward passes, and equal ones are embedded once, so batches of some
+    Texts of a batch share forward passes, and equal texts are embedded once, so batches of some
     hundred rows are best. The encoder is loaded when the first batch is scored and is left out when
-    the scorer is pickled, so the processes of an engine load their own.
+    the scorer is pickled, so each process of an engine loads an encoder.
 
     Args:
         encoder: folder or Hub id, None for the default; or a `StoryEncoder`, which is pickled too.
         column: the column of the stories, in any form that `Story.parse` accepts; default the whole
             row, with `text`, `sentences` or `story`.
         loading: options of `StoryEncoder.from_pretrained`, such as `device` and `dtype`.
-        options: see `ScoringOptions`. The default is one pass (`FAST`); `approximate=None` scores
-            exactly. Stories that don't fit the encoder are not reported by default; stories that
-            can't be scored always have an `error`.
-
-    Raises:
-        TypeError, ValueError: an option is unknown or invalid.
+        options: see `ScoringOptions`, also for errors. The default is one pass (`FAST`);
+            `approximate=None` scores exactly. Stories that don't fit the encoder are not reported
+            by default; stories that can't be scored always have an `error`.
     """
 
     def __init__(
@@ -75,7 +72,7 @@ class StoryScorer:
     @property
     def encoder(self) -> StoryEncoder:
         """The encoder, loaded on first access. Raises as `StoryEncoder.from_pretrained`, and
-        ValueError if the options ask for one pass that it can't do."""
+        ValueError if the options ask for one pass, but the encoder does not pool the mean."""
         if self._encoder is None:
             with no_progress_bars():
                 self._encoder = StoryEncoder.from_pretrained(self._name, **self._loading)
@@ -87,8 +84,8 @@ class StoryScorer:
         self._encoder = self._kept
 
     def start(self, number: int) -> Callable[[Iterable[Any]], pyarrow.Table]:
-        """Move the encoder to the accelerator `number`, if there are several, and return `table`.
-        Called in each new process with its number."""
+        """Return `table`, for a new process with this number. The encoder of the process is moved
+        to the accelerator `number`, if there are several."""
         self._encoder = self.encoder.on_accelerator(number)
         return self.table
 
@@ -125,8 +122,8 @@ class StoryScorer:
         return pyarrow.schema([(name, types.get(name, text)) for name in COLUMNS])
 
     def __call__(self, batch: Any) -> Any:
-        """Return a batch with the columns `COLUMNS` added, see the class. Raises ValueError if it
-        lacks the column of the stories, or is a single row."""
+        """Return a batch with the columns `COLUMNS` added, see the class. Raises ValueError if the
+        batch lacks the column of the stories, or is a single row."""
         is_table = isinstance(batch, pyarrow.Table)
         # A table of polars iterates over its columns, and is no mapping.
         is_polars = hasattr(batch, "get_columns")
@@ -152,20 +149,17 @@ class StoryScorer:
         return pyarrow.table({name: batch.column(name) for name in batch.column_names} | new)
 
     def table(self, stories: Iterable[Any]) -> pyarrow.Table:
-        """Return the `rows` of stories as a table with the columns `COLUMNS`."""
+        """Return the scored `rows` of stories as a table with the columns `COLUMNS`."""
         return pyarrow.Table.from_pylist(self.rows(stories), self.schema)
 
     def rows(self, stories: Iterable[Any]) -> list[dict[str, Any]]:
-        """Return the columns `COLUMNS` as a dict for each story, in order.
-
-        Args:
-            stories: in any form that `Story.parse` accepts, or a `StoryError` if one can't be read.
-        """
+        """Score stories, and return a dict with the columns `COLUMNS` for each, in order. `stories`
+        are in any form that `Story.parse` accepts, or a `StoryError` if one can't be read."""
         stories = list(stories)
         rows: list[dict[str, Any]] = [dict.fromkeys(COLUMNS) for _ in stories]
 
         def failed(error: StoryError) -> None:
-            """Set the error of the story in its row."""
+            """Write the error of a story into the row of the story."""
             rows[error.index or 0]["error"] = error.problem
 
         for result in score_stories(stories, self.encoder, replace(self.options, on_error=failed)):

@@ -20,13 +20,13 @@ PLACEHOLDER_ID = "user/name"
 
 
 def template(name: str) -> str:
-    """Return the text of a file of `hub_cards`."""
+    """Return the text of the file `name` in the subpackage `hub_cards`."""
     return files("narrative_twins.hub_cards").joinpath(name).read_text(encoding="utf-8")
 
 
 def encoder_card(facts: EncoderFacts, model_id: str | None = PLACEHOLDER_ID) -> ModelCard:
-    """Return the card of an encoder. `model_id` is the Hub id by which its snippets load the
-    encoder; None for the default encoder."""
+    """Return the card of an encoder. The examples in the card load the encoder by the Hub id
+    `model_id`; None for the default encoder."""
     results = [
         EvalResult(
             task_type="narrative-salience",
@@ -57,7 +57,7 @@ def encoder_card(facts: EncoderFacts, model_id: str | None = PLACEHOLDER_ID) -> 
 
 
 def _slug(words: str) -> str:
-    """Return words as one identifier, in lower case with underscores."""
+    """Return words as an identifier: `"ROC AUC"` → `"roc_auc"`."""
     return re.sub(r"\W+", "_", words.lower()).strip("_")
 
 
@@ -67,8 +67,9 @@ def dataset_card(
     rows: Mapping[str, Mapping[str, int]],
     repo_id: str,
 ) -> DatasetCard:
-    """Return the card of a data set. `columns` has types by configuration and column, `rows` has
-    counts by configuration and split."""
+    """Return the card of a data set. `columns` has for each configuration the types of columns,
+    such as `{"default": {"text": "string"}}`. `rows` has the number of rows in each split:
+    `{"default": {"train": 100}}`."""
     configurations: list[dict[str, Any]] = []
     for name, splits in rows.items():
         files = [{"split": split, "path": f"{name}/{split}-*.parquet"} for split in splits]
@@ -90,7 +91,8 @@ def dataset_card(
 def card_of_rows(
     data: Mapping[str, Mapping[str, Dataset]], facts: DatasetFacts, repo_id: str = PLACEHOLDER_ID
 ) -> DatasetCard:
-    """Return the card of a data set, its splits by configuration, with its columns and counts."""
+    """Return the card of a data set with its columns and numbers of rows. `data` has the splits of
+    each configuration: `{"default": {"train": dataset}}`."""
     rows = {name: {split: len(part) for split, part in data[name].items()} for name in data}
     columns = {}
     for name, splits in data.items():

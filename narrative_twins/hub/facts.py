@@ -40,12 +40,12 @@ class EncoderFacts:
 
     Attributes:
         name: the title of the card.
-        base_model: the model it was trained from.
+        base_model: the model that the encoder was trained from.
         base_model_id: the Hub id of the base model, if it has one.
         training_data: the training data and its licence.
         objective, windows, seeds: details of the training.
         figures: evaluation results, also for the `model-index` of the card.
-        table: a table in place of the table of the figures; None for the latter.
+        table: a table to show in place of a table of `figures`; None shows the latter.
         limits: known limits.
         license: an id of the Hub's list, for example `"apache-2.0"`.
         language: the language of the texts, for example `"en"`.
@@ -68,7 +68,7 @@ class EncoderFacts:
     language: str = "en"
 
     def __post_init__(self) -> None:
-        """Turn figures that are mappings, as they are in a file, into `Figure`s."""
+        """Turn figures that are mappings, as YAML has them, into `Figure`s."""
         self.figures = [x if isinstance(x, Figure) else Figure(**x) for x in self.figures]
 
 
@@ -96,7 +96,7 @@ class DatasetFacts:
 
 
 def read_fact_values(kind: type[Facts], path: str | Path) -> dict[str, Any]:
-    """Return the attributes in a YAML file of facts, by name; `kind` is the class of the facts.
+    """Return the facts in a YAML file, a mapping of attributes of the class `kind`, as a dict.
     Raises ValueError if the file or an attribute is invalid."""
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
@@ -111,7 +111,7 @@ def read_fact_values(kind: type[Facts], path: str | Path) -> dict[str, Any]:
 
 
 def read_facts(kind: type[Facts], path: str | Path) -> Facts:
-    """Return the facts in a YAML file of their attributes, see `read_fact_values`."""
+    """Return the facts in a YAML file, of class `kind`. Raises ValueError as `read_fact_values`."""
     return kind(**read_fact_values(kind, path))
 
 

@@ -67,19 +67,16 @@ def push_encoder(
     facts: EncoderFacts | None = None,
     **options: Unpack[PushOptions],
 ) -> str:
-    """Push an encoder in the plain layout of sentence-transformers, with its model card.
-
-    Only files of the encoder are pushed: no checkpoints, optimizer states, logs, pickled weights.
+    """Push an encoder in the plain layout of sentence-transformers, with its model card. Returns
+    the URL of the repository. Only files of the encoder are pushed: no checkpoints, optimizer
+    states, logs, pickled weights.
 
     Args:
-        encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`. A PEFT adapter, even
-            if the folder has nothing else, is merged into a copy of the weights.
+        encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`. A PEFT adapter, even if the
+            folder has nothing else, is merged into a copy of the weights.
         repo_id: the Hub id, `user/name`.
         facts: facts for the card; None for the card in the folder, or else a card without facts.
         options: see `PushOptions`.
-
-    Returns:
-        The URL of the repository.
 
     Raises:
         HubError: the push failed.
@@ -94,8 +91,8 @@ def push_encoder(
 def write_encoder(
     encoder: Any, folder: str | Path, repo_id: str, facts: EncoderFacts | None = None
 ) -> None:
-    """Write the files that `push_encoder` pushes into an empty folder: the encoder, which is
-    checked by loading it, and its card. Arguments and errors are as in `push_encoder`."""
+    """Write an encoder and its card into an empty folder, as `push_encoder` uploads them. The
+    encoder is checked by loading it. Arguments and errors are as in `push_encoder`."""
     source = Path(encoder) if isinstance(encoder, (str, Path)) else None
     if source is not None:
         encoder = StoryEncoder.from_pretrained(source, device="cpu")
@@ -127,8 +124,8 @@ def _facts(facts: Facts | None, default: Facts) -> Facts:
 
 
 def base_model(model: Any) -> tuple[str, str | None]:
-    """Return a description of the base of a `transformers` model, without any local path, and the
-    Hub id of the base, None if it has none."""
+    """Return how a card names the base of a `transformers` model, the checkpoint that it was loaded
+    from, without any local path; and the Hub id of the base, None if the base has none."""
     name = str(getattr(model.config, "_name_or_path", "") or "")
     kind = adapter_kind(model)
     adapter = f", with an adapter ({kind}) merged into it" if kind is not None else ""
@@ -148,15 +145,9 @@ def push_dataset(
     **options: Unpack[PushOptions],
 ) -> str:
     """Push a data set as Parquet, with its card; `datasets.load_dataset(repo_id, configuration)`
-    loads it. Other arguments, the result and other errors are as in `push_encoder`.
-
-    Args:
-        data: a data set, its splits, or several configurations by name.
-        facts: facts for the card, apart from columns and counts.
-
-    Raises:
-        ValueError: a configuration or split has no rows.
-    """
+    loads it. `data` is a data set, its splits, or several configurations by name. `facts` are for
+    the card, which also has columns and counts. Other arguments, the result and errors are as in
+    `push_encoder`. Raises ValueError if a configuration or split has no rows."""
     data = {"default": data} if isinstance(data, (Dataset, DatasetDict)) else data
     parts = {
         name: {"train": part} if isinstance(part, Dataset) else dict(part)
@@ -175,14 +166,15 @@ def push_dataset(
 
 
 def full_id(name: str, token: str | bool | None = None) -> str:
-    """Return the Hub id of a repository. A name without a user gets the user of the token. Raises
-    HubError if the token is invalid."""
+    """Return the Hub id of a repository: `"name"` → `"user/name"`, with the user of the token; a
+    name with a user is returned unchanged. Raises HubError if the token is invalid."""
     with _hub_errors(name):
         return name if "/" in name else f"{HfApi(token=token).whoami()['name']}/{name}"
 
 
 def write_files(folder: str | Path, content: Mapping[str, Path | str]) -> None:
-    """Write files into a folder. `content` has for each name a file to copy (`Path`) or a text."""
+    """Write files into a folder. `content` has for the name of each file its text, or the `Path` of
+    a file to copy."""
     for name, source in content.items():
         target = Path(folder, name)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -193,14 +185,14 @@ def write_files(folder: str | Path, content: Mapping[str, Path | str]) -> None:
 
 
 def parquet_name(split: str) -> str:
-    """Return the name that the Hub gives to the file of a split."""
+    """Return the Hub's name for the file of a split, such as `train-00000-of-00001.parquet`."""
     return f"{split}-00000-of-00001.parquet"
 
 
 def _push(folder: str, repo_id: str, kind: str, options: PushOptions) -> str:
     """Upload a folder to a repository, which is created if it does not exist, and return its URL.
-    `kind` is `"model"` or `"dataset"`. Raises HubError if that fails, or if the repository has
-    files and `update` is not set."""
+    `kind` is `"model"` or `"dataset"`. Raises HubError if the upload fails, or if the repository
+    has files and the option `update` is not set."""
     revision = options.get("revision")
     with _hub_errors(repo_id):
         api = HfApi(token=options.get("token"), library_name="narrative_twins")
@@ -222,7 +214,7 @@ def _push(folder: str, repo_id: str, kind: str, options: PushOptions) -> str:
 
 @contextmanager
 def _hub_errors(repo_id: str) -> Iterator[None]:
-    """Turn errors of the Hub in the context into a `HubError` with the cure."""
+    """Turn errors of the Hub within the `with` block into a `HubError` with the cure."""
     try:
         yield
     except (OfflineModeIsEnabled, _HTTP_ERROR) as error:

@@ -23,9 +23,10 @@ _LOADING = ("device", "dtype", "context_tokens")
 
 
 def register_extensions(attribute: str = "salience") -> None:
-    """Register `doc._.salience`, `doc._.salience_data` and `sentence._.salience`, to read documents
-    that were scored elsewhere; the component does so too. `attribute` replaces `salience` in these
-    names. Raises ValueError if another library has registered one of them."""
+    """Register the spaCy attributes `doc._.salience`, `doc._.salience_data` and
+    `sentence._.salience`, to read documents that were scored elsewhere; a `SalienceComponent` does
+    so too. `attribute` replaces `salience` in these names. Raises ValueError if another library has
+    registered a name."""
     check_extra("spacy")
     if not Doc.has_extension(f"{attribute}_data"):
         Doc.set_extension(attribute, getter=partial(_salience_of, f"{attribute}_data"))
@@ -34,7 +35,8 @@ def register_extensions(attribute: str = "salience") -> None:
 
 
 def _salience_of(name: str, doc: Doc) -> Any:
-    """Return the `StorySalience` in a document's attribute, from plain data; None without it."""
+    """Return the `StorySalience` of a document, made of the plain data in its attribute `name`;
+    None if the attribute is not set."""
     from narrative_twins.salience.result import StorySalience
 
     data = doc._.get(name)
@@ -72,7 +74,7 @@ class SalienceComponent(Pipe):
 
     Args:
         model, device, dtype, context_tokens: see `StoryEncoder.from_pretrained`. The encoder is
-            loaded for the first document; raises OSError if that fails.
+            loaded for the first document; raises OSError if it can't be loaded.
         operations, windows, approximate, similarity, on_truncation: see `ScoringOptions`; raises
             ValueError if one is invalid.
         attribute: the name of the extension attributes.
@@ -95,13 +97,13 @@ class SalienceComponent(Pipe):
         return StoryEncoder.from_pretrained(self._model, **self._loading)
 
     def __call__(self, doc: Doc) -> Doc:
-        """Score a document and return it; raises StoryError if it can't be scored."""
+        """Score a document and return it. Raises StoryError if the document can't be scored."""
         return next(self.pipe([doc]), doc)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 32) -> Iterator[Doc]:
-        """Score and yield documents, each batch at once. The pipeline's error handler gets
-        documents that can't be scored; it raises the error by default, otherwise they are left
-        out."""
+        """Score and yield documents, each batch at once. A document that can't be scored goes to
+        the pipeline's error handler; by default this raises the error, otherwise the document is
+        left out."""
         for batch in minibatch(stream, batch_size):  # type: ignore[no-untyped-call]
             errors = self._score(batch)
             for index, error in errors.items():
@@ -114,8 +116,8 @@ class SalienceComponent(Pipe):
         return partial(SalienceComponent, self._attribute, self._model, **settings), ()
 
     def _score(self, docs: list[Doc]) -> dict[int, Exception]:
-        """Score documents, and store the results in them. Returns the errors of documents that
-        can't be scored, by index."""
+        """Score documents, and set their attributes. Returns the error of each document that can't
+        be scored, by the index of the document."""
         from narrative_twins.salience.engine import score_stories
 
         stories, errors = dict[int, Any](), dict[int, Any]()
@@ -129,7 +131,7 @@ class SalienceComponent(Pipe):
                 stories |= {index: {"text": doc.text, "sentences": sentences}} if sentences else {}
 
         def failed(error: Any) -> None:
-            """Keep an error by the index of its document."""
+            """Add the error of a document to `errors`, by the index of the document."""
             index, error.index = indices[error.index], None  # users do not know this index
             errors[index] = error
 

@@ -81,7 +81,7 @@ def score_stories(
         progress = Progress(checked.progress, "stories", expected)
 
     def parsed(source: Any) -> Outcome:
-        """Parse a story: return a result whose scores are 0, or the error if that fails."""
+        """Return a result of a story in which all scores are 0, or the error of a bad story."""
         try:
             story = Story.parse(source, checked.windows, checked.splitter)
         except StoryError as error:
@@ -99,16 +99,17 @@ def score_stories(
         engine.options = replace(checked, on_error="skip", progress=False, splitter=None)
         if expected:  # few stories are shared evenly
             size = min(size, -(-expected // processes))
-        chunks = iter(lambda: list(islice(read, size)), [])
-        outcomes = _chained(in_processes(engine.start, chunks, processes), progress)
+        batches = iter(lambda: list(islice(read, size)), [])
+        outcomes = _chained(in_processes(engine.start, batches, processes), progress)
     return _results(outcomes, checked, progress)
 
 
 def _results(
     outcomes: Generator[Outcome, None, None], options: ScoringOptions, progress: Progress | None
 ) -> Iterator[StorySalience]:
-    """Yield the results among outcomes, with their indices. Errors are raised or reported as the
-    option `on_error` says, and the first truncated story is reported."""
+    """Yield the results among the outcomes, with their index in the input. Errors are raised,
+    logged or passed to a function, as the option `on_error` says. The first truncated story is
+    logged if the option `on_truncation` is `"warn"`."""
     on_error, warns = options.on_error, options.on_truncation == "warn"
     with closing(progress) if progress else nullcontext(), closing(outcomes):
         for index, outcome in enumerate(outcomes):
@@ -132,8 +133,8 @@ def _results(
 
 
 def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:
-    """Return an encoder, loaded if it is a folder, a Hub id, or None for the default encoder.
-    Raises TypeError for anything else."""
+    """Return a `StoryEncoder` itself, or load it from a folder or the Hub, or the default encoder
+    for None. Raises TypeError for anything else."""
     if isinstance(encoder, StoryEncoder):
         return encoder
     if not isinstance(encoder, (str, Path, type(None))):
@@ -146,7 +147,7 @@ def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:
 
 
 def check_pooling(encoder: StoryEncoder, options: ScoringOptions) -> None:
-    """Raise a ValueError if options ask for one pass, and the encoder does not pool the mean."""
+    """Raise a ValueError if options ask for one pass, but the encoder does not pool the mean."""
     if options.approximate is not None and encoder.pooling != "mean":
         raise ValueError(f"approximate={options.approximate!r} needs mean pooling; {EXACTLY}")
 
@@ -197,8 +198,8 @@ class Engine:
     def _tokenized(
         self, stories: Iterable[Outcome]
     ) -> Iterator[tuple[Outcome, TokenizedStory | StoryError]]:
-        """Yield each outcome with the tokens of its story, or with its error. Several stories are
-        read and tokenized together."""
+        """Yield each outcome with the tokens of its story, or with the error because of which the
+        story has no tokens. Several stories are read and tokenized together."""
         group: list[StorySalience] = []
         tokenize = self.encoder.tokenizer.tokenize_all
         for outcome in chain(stories, [None]):
@@ -213,8 +214,9 @@ class Engine:
                 yield outcome, outcome
 
     def _plan(self, result: StorySalience, tokens: TokenizedStory | StoryError) -> None:
-        """Plan the windows of the last story of the buffer, which becomes an error if that fails.
-        All planned windows are scored whenever they reach `BUFFER_TOKENS`."""
+        """Plan the windows of `result`, the last story of the buffer. If the story can't be
+        tokenized or planned, its error takes the place of `result` in the buffer. All planned
+        windows are scored whenever their tokens reach `BUFFER_TOKENS`."""
         at = len(self.buffer) - 1
         try:
             if isinstance(tokens, StoryError):
@@ -236,7 +238,7 @@ class Engine:
             self.buffer[at] = error
 
     def _score(self) -> None:
-        """Embed the variants of all planned windows, score the windows, and drop their plans."""
+        """Embed all planned variants, set the scores in the results, and drop the plans."""
         # Progress in stories: a window counts as its share of the story's sentences.
         results = [self.buffer[at] for at, _ in self.plans]
         stories = sum(
@@ -280,24 +282,24 @@ class Engine:
             yield outcome
 
     def start(self, number: int) -> Callable[[list[Outcome]], list[Outcome]]:
-        """Move the encoder to the accelerator `number`, if there are several, and return the
-        function that scores stories. Called in each new process with its number."""
+        """Return the function that scores a list of stories, for a new process with this number.
+        The encoder of the process is moved to the accelerator `number`, if there are several."""
         self.encoder = self.encoder.on_accelerator(number)
         return lambda stories: list(self.outcomes(stories))
 
 
 def _chained(
-    chunks: Generator[list[Outcome], None, None], progress: Progress | None
+    batches: Generator[list[Outcome], None, None], progress: Progress | None
 ) -> Generator[Outcome, None, None]:
-    """Yield the outcomes of lists of stories one by one, and count them as progress."""
-    with closing(chunks):
-        for outcomes in chunks:
+    """Yield the outcomes of each list of stories one by one, and count them as progress."""
+    with closing(batches):
+        for outcomes in batches:
             if progress is not None:
                 progress.add(len(outcomes))
             yield from outcomes
 
 
 def _too_long(context_tokens: int | None, cut_tokens: int) -> str:
-    """Return what happened to a truncated story and the cure, in words that follow its name."""
+    """Return how a story was truncated and the cure, as `is longer than the 512 tokens ...`."""
     problem = truncation(context_tokens, cut_tokens)
     return f"{problem}; an encoder that reads more at once sees more of it"

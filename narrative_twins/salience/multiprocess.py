@@ -48,7 +48,7 @@ def in_processes(
 
 
 def _pool_results(start: bytes, tasks: Iterable[Any], count: int) -> Generator[Any, None, None]:
-    """Yield the results of `in_processes`, whose `start` is pickled here."""
+    """Yield the result of each task as `in_processes` does; `start` is pickled."""
     threads = max(1, torch.get_num_threads() // count)
     # On Linux processes of one thread are copies of this one, like the workers of torch's
     # DataLoader, and import nothing. Torch's threads and accelerators can't be copied, nor what
@@ -95,8 +95,9 @@ def _result(future: Future[Any]) -> Any:
 
 
 def _start_worker(start: bytes, numbers: Any, parent: Any, copied: Any, threads: int) -> None:
-    """Prepare a worker process, which takes its number from the queue `numbers`, and ends when the
-    pipe `parent` closes. `_work` unpickles `start`, so that a task raises its errors."""
+    """Prepare this new worker process. It takes its number from the queue `numbers`, and ends when
+    the other end of the pipe `parent` closes. `copied` is the copy of that end, if this process is
+    a copy of the first. The first task unpickles `start`, and so raises its errors."""
     # The first process ends this one after Ctrl-C, and after Ctrl-Break on Windows.
     for name in {"SIGINT", "SIGBREAK"} & set(dir(signal)):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -118,8 +119,8 @@ def _end_with(parent: Any) -> None:
 
 
 def _work(task: Any) -> Any:
-    """Return the result of this worker process's function for a task. An error that can't be
-    pickled is raised as RuntimeError."""
+    """Return the result of a task, computed by the function of this worker process. An error that
+    can't be pickled is raised as RuntimeError."""
     try:
         if "function" not in _worker:
             _worker["function"] = pickle.loads(_worker["start"])(_worker["number"])

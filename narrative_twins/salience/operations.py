@@ -60,11 +60,8 @@ class Registry(dict[str, Item], Generic[Item]):
 
     def resolve(self, items: str | Item | Iterable[str | Item] | None = None) -> list[Item]:
         """Return the instances for one or several names or instances; None means all instances.
-
-        Raises:
-            TypeError: an item is neither a name nor an instance.
-            ValueError: a name is unknown or missing, or two different instances have one name.
-        """
+        Raises TypeError if an item is neither a name nor an instance, and ValueError if a name is
+        unknown or missing, or if two different instances have one name."""
         named: Iterable[Any] = self.values() if items is None else [items]
         if isinstance(items, Iterable) and not isinstance(items, (str, self.base)):
             named = items
@@ -95,11 +92,9 @@ def cosine(a: Tensor, b: Tensor) -> Tensor: ...
 
 
 def cosine(a: Any, b: Any) -> Any:
-    """Return the cosine similarity along the last axis, with broadcasting; 0 for a zero vector.
-
-    The result for arrays is an array of float64; for torch's tensors it is a tensor of their dtype,
-    through which gradients flow.
-    """
+    """Return the cosine similarity along the last axis, with broadcasting; 0 for a zero vector. The
+    result for arrays is an array of float64. For torch's tensors it is a tensor of their dtype,
+    through which gradients flow."""
     if hasattr(a, "requires_grad"):
         norms = a.norm(dim=-1) * b.norm(dim=-1)
         return (a * b).sum(dim=-1) / norms.clamp(min=1e-12)
@@ -144,12 +139,12 @@ class Operation(ABC):
     """A sentence for readers of a result on what `compared` does; empty if it changes nothing."""
     similarity: Similarity = staticmethod(cosine)
     """The function that the option `similarity` names. `scores` calls it on vectors, `one_pass` on
-    sums. An operation that defines its own keeps it."""
+    sums. An operation whose class defines another similarity keeps that one."""
 
     @abstractmethod
     def orders(self, window: Window) -> Iterable[Order]:
-        """Return the orders of sentences to embed, each with some sentence of the window. Yield
-        them if there can be many: the engine stops at the limit of tokens per window."""
+        """Return the orders of sentences to embed, each with at least one sentence of the window.
+        Yield them if there can be many: the engine stops at the limit of tokens per window."""
 
     @abstractmethod
     def scores(self, window: Window, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -159,19 +154,16 @@ class Operation(ABC):
         windows then have several sentences."""
 
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
-        """Return the scores of a story as they are compared with each other, in ranks, stars and
-        shades; by default unchanged. An operation whose scores depend on the place in a window can
-        compare them with what is usual there.
-
-        Args:
-            scores: one per sentence of the story.
-            windows: the windows of the story.
-        """
+        """Return the scores of a story, one per sentence, as ranks, stars and shades compare them;
+        by default unchanged. An operation whose scores depend on the place in a window can return
+        each score relative to the usual score at its place. `windows` are the windows of the
+        story."""
         return scores
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return approximate scores, shape `(window.size,)`, from the token states of one forward
-        pass over the story; optional. To train in one pass, it must also take tensors, as `scores`.
+        pass over the story; optional. To be trained in one pass, an operation must also take
+        tensors here.
 
         Args:
             sums: the sum of the token states of each sentence of the window, shape `(window.size,
@@ -185,7 +177,8 @@ class Operation(ABC):
         return 1.0 if self.similarity is cosine else self.similarity(vectors, vectors)
 
     def change(self, vectors: Any, others: Any) -> NDArray[np.float64]:
-        """Return how much less vectors resemble others than themselves: 1 − sim for cosine."""
+        """Return the similarity of vectors to themselves minus their similarity to others: 1 − sim
+        for cosine."""
         change: NDArray[np.float64] = self.itself(vectors) - self.similarity(vectors, others)
         return change
 
@@ -208,14 +201,10 @@ def resolve_operations(
     similarity: str = "cosine",
 ) -> list[Operation]:
     """Return the operations for names or instances; for None all registered operations, or with
-    `one_pass` all that implement it. `similarity` is a name in `SIMILARITIES`, and set for all that
-    do not define their own.
-
-    Raises:
-        TypeError: an operation is neither a name nor an instance.
-        ValueError: as for `Registry.resolve`; also if an operation does not implement `one_pass` as
-            required.
-    """
+    `one_pass` all that implement it. All get the `similarity`, a name in `SIMILARITIES`, unless
+    their class defines its own. Raises TypeError for an item that is neither a name nor an
+    instance. Raises ValueError as `Registry.resolve`, and with `one_pass` if an operation does not
+    implement it."""
     if operations is None and one_pass:
         operations = [operation for operation in OPERATIONS.values() if operation.has_one_pass]
     resolved = OPERATIONS.resolve(operations)
@@ -229,8 +218,8 @@ def resolve_operations(
 
 
 def with_similarity(operation: Operation, similarity: Similarity) -> Operation:
-    """Return a copy of an operation that uses a similarity, or the operation itself if it uses that
-    already or defines its own."""
+    """Return a copy of an operation with this similarity; the operation itself if it has this
+    similarity already, or if its class defines its own."""
     if operation.similarity is similarity or type(operation).similarity is not cosine:
         return operation
     operation = copy(operation)
@@ -267,15 +256,15 @@ class Deletion(Operation):
         return self.change(vectors[0], vectors[1:]) if window.size > 1 else np.zeros(1)
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Score with the sentence left out of the mean, although the encoder has read it."""
+        """Return 1 − sim(story, story with the sentence's token states left out of the mean)."""
         total = sums.sum(axis=0) + rest
         return self.change(total, total - sums) if len(sums) > 1 else np.zeros(1)
 
 
 @register_operation
 class Shifting(Operation):
-    """Scores a sentence by 1 − mean sim(story, story with it moved), over all other positions in
-    its window; 0.0 if there are none.
+    """Scores a sentence by 1 − mean sim(story, story with the sentence moved), over all other
+    positions in its window; 0.0 if there are none.
 
     Args:
         max_shifts: use at most this many other positions, the nearest, earlier ones first, so that
@@ -285,7 +274,7 @@ class Shifting(Operation):
     name = "shifting"
     meaning = "how much the story changes when the sentence is moved within its window"
     slope: ClassVar[float] = 0.4
-    """In one pass, the share of its states that a sentence gains per place: the scale of scores."""
+    """In one pass, how much more a sentence counts per place, as a share of its token states."""
     reach: ClassVar[int] = 50
     """In one pass, the most places by which a sentence is moved."""
 
@@ -295,7 +284,8 @@ class Shifting(Operation):
         self.max_shifts = max_shifts
 
     def orders(self, window: Window) -> Iterator[Order]:
-        """Yield the story, then the story with each sentence of the window at each new position."""
+        """Yield the story, then the story with one sentence moved: each sentence of the window in
+        turn, to each other position in the window."""
         if window.size > 1:
             yield window.base
             for i in range(window.lo, window.hi):
@@ -314,12 +304,12 @@ class Shifting(Operation):
         return scores
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Score as if each sentence counted for more than the sentence before it, since a plain
-        mean does not depend on the order. If a sentence passes others, the story changes: it gains
-        the sentence's states, once for each of the others, and loses theirs. The score is the mean
-        over its new places of 1 − sim(story, story + slope * change). For cosine it is |slope *
-        change|² / 2, which approximates this for small changes; the change is then across the
-        direction of the story and relative to its length."""
+        """Score as if a sentence counted for more at a later place, since a plain mean does not
+        depend on the order. A sentence that moves past others changes the sum of the story: the sum
+        gains the states of the moved sentence, once for each sentence passed, and loses the states
+        of the sentences passed. The score is the mean over the new places of 1 − sim(story, story +
+        slope * change). For cosine, |slope * change|² / 2 approximates this, with the part of the
+        change that is orthogonal to the story, relative to the length of the story's vector."""
         if len(sums) == 1:
             return np.zeros(1)
         story = sums.sum(axis=0) + rest
@@ -345,7 +335,7 @@ class Shifting(Operation):
         return scores
 
     def _new_positions(self, sentence: int, window: Window) -> list[int]:
-        """Return the other positions to which a sentence is moved in a window, see `max_shifts`."""
+        """Return the positions to move a sentence to: all others, or the nearest `max_shifts`."""
         others = [position for position in range(window.lo, window.hi) if position != sentence]
         if self.max_shifts is None or self.max_shifts >= len(others):
             return others
@@ -367,7 +357,7 @@ class Disruption(Operation):
     """After n sentences of a window, a usual score falls as n ** -`decline`: docs/evaluation.md."""
 
     def orders(self, window: Window) -> Iterator[Order]:
-        """Yield the text up to and including each sentence of the window."""
+        """Yield, for each sentence of the window, the text up to and including this sentence."""
         if window.size > 1:
             for i in range(window.lo, window.hi):
                 yield tuple(range(window.start, i + 1))
@@ -377,9 +367,9 @@ class Disruption(Operation):
         return self._changes(vectors) if window.size > 1 else np.zeros(1)
 
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
-        """Return each score relative to what is usual at its place, n ** -`decline` after n
-        sentences of the window. The first sentence of a later window has no score of its own, and
-        counts as the median of the others. The first sentence of the story keeps 0.0."""
+        """Return each score relative to the usual score at its place, n ** -`decline` after n
+        sentences of the window. The first sentence of a window has no score of its own: in the
+        first window it keeps 0.0, in later windows it gets the median of the other sentences."""
         before = np.concatenate([np.arange(hi - lo) for lo, hi in windows])
         compared: NDArray[np.float64] = scores * before**self.decline
         if before.any():
@@ -387,11 +377,11 @@ class Disruption(Operation):
         return compared
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Score with prefixes pooled from the story, which the encoder has read to its end."""
+        """Return 1 − sim(prefix, prefix before it), pooled from the token states of the story."""
         return self._changes(sums.cumsum(axis=0) + rest)
 
     def _changes(self, prefixes: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """Return 1 − sim of each prefix and the one before, shape (prefixes,), 0.0 first."""
+        """Return 1 − sim(prefix, prefix before it) for each vector of `prefixes`, 0.0 first."""
         before = [0, *range(len(prefixes) - 1)]
         changes = self.change(prefixes, prefixes[before])
         changes[0] = 0.0
@@ -416,5 +406,5 @@ class Summarization(Operation):
         return self.similarity(vectors[0], vectors[1:])
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Score with the sentence pooled within the story instead of alone."""
+        """Return sim(story, the sentence's token states in the story) for each sentence."""
         return self.similarity(sums.sum(axis=0) + rest, sums)

@@ -21,14 +21,14 @@ class OptionInfo:
     """Facts about an option of scoring, apart from its type.
 
     Attributes:
-        default: its value if it is not set.
+        default: the value of the option if it is not set.
         help: one line for users of commands and of the page.
-        choices: the texts that it can be; empty if it is not a choice.
-        is_count: whether it is a whole number of at least 1.
-        function: which function it can be, in words; empty if it can be none.
-        parse: makes its value of text that a user typed; None if the value is the text.
-        flags: the flags of commands that set it, each with its value (`none` for None) and help.
-        affects_scores: whether scores depend on it.
+        choices: the texts that can be the value; empty if the option is not a choice.
+        is_count: whether the value is a whole number of at least 1.
+        function: which function can be the value, in words; empty for none.
+        parse: makes the value of text that a user typed; None if the value is the text.
+        flags: the flags of commands for the option, each with its value (`none` for None) and help.
+        affects_scores: whether scores depend on the option.
     """
 
     default: Any
@@ -41,8 +41,8 @@ class OptionInfo:
     affects_scores: bool = True
 
     def check(self, name: str, value: Any) -> None:
-        """Raise a ValueError unless `value` is a choice, a count or a function that the option can
-        be. Options of other types are not checked. `name` is the option's name, for the message."""
+        """Raise a ValueError unless `value` is a valid choice, count or function. Options that are
+        none of these are not checked. `name` is the option's name, for the message."""
         valid = [repr(choice) for choice in self.choices]
         is_valid = isinstance(value, str) and value in self.choices
         if self.is_count:
@@ -59,7 +59,7 @@ class OptionInfo:
 
 
 def _option(default: Any, help: str, **info: Any) -> Any:
-    """Return a dataclass field with an `OptionInfo` as its metadata."""
+    """Return a dataclass field with an `OptionInfo` of these values as its metadata."""
     return field(default=default, metadata={"info": OptionInfo(default, help, **info)})
 
 

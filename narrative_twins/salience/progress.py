@@ -17,12 +17,13 @@ _MEASURED = 1.0  # seconds over which the speed of scoring is measured
 
 @dataclass
 class Watch:
-    """A value of the option `progress` that reports long runs; it is false without a bar.
+    """A value of the option `progress` that reports long runs. Its truth value is `bar`.
 
     Attributes:
         bar: whether a progress bar is shown.
-        on_long: called once, as soon as exact scoring is estimated to take more than `LONG`
-            seconds, with this estimate and a rough one for one pass, in seconds.
+        on_long: called once, with the estimated seconds of exact scoring and of one pass, if the
+            first exceed `LONG`, and one pass takes less than half of them.
+        called: whether `on_long` was called.
     """
 
     bar: bool
@@ -44,16 +45,16 @@ def format_duration(seconds: float) -> str:
 
 
 class Progress:
-    """Shows how much is done by a progress bar, or reports it to a function.
+    """Shows the progress of some work in a bar, or reports it to a function.
 
     Args:
         wanted: whether to show a bar; or a function to call with the amount done; or a `Watch`.
-        unit: what is counted.
-        total: how many there are; 0 if that is not known.
-        done: how many are done already.
+        unit: what is counted, such as `"stories"`.
+        total: how many units there are; 0 if that is not known.
+        done: how many units are done already.
 
     Attributes:
-        one_pass_share: returns the time of one pass as a share of this scoring's; by default 1.
+        one_pass_share: returns the time of one pass, as a share of this scoring's; default 1.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Progress:
         self.reach(self.done + amount)
 
     def reach(self, done: float) -> None:
-        """Set the amount that is done in all, and show or report it."""
+        """Set how much is `done` in all, and show or report it."""
         self._bar.update(done - self.done)
         self.done = done
         self._call(done)
@@ -90,8 +91,9 @@ class Progress:
             self._estimate(self._watch)
 
     def _estimate(self, watch: Watch) -> None:
-        """Estimate the time of scoring by its speed after the first forward pass, which may be
-        slow. Call `on_long` once, if that time is long, and one pass would take less than half."""
+        """Estimate the time of the scoring by its speed after the first pass, which may be slow.
+        Call `watch.on_long` if this time exceeds `LONG`, and one pass would take less than half of
+        it."""
         now = time.monotonic()
         self._began = self._began or (now, self.done)
         spent, done = now - self._began[0], self.done - self._began[1]

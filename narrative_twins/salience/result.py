@@ -56,16 +56,16 @@ class Scored:
         return PRIMARY_OPERATION if PRIMARY_OPERATION in self.scores else next(iter(self.scores))
 
     def scores_of(self, operation: str | None = None) -> list[float]:
-        """Return the scores of an operation in order, by default of the primary operation. Raises
-        ValueError if it was not scored."""
+        """Return the scores of the units by an operation, by default the primary operation. Raises
+        ValueError if the operation was not scored."""
         name = self.primary_operation if operation is None else operation
         if name not in self.scores:
             raise ValueError(f"{name!r} was not scored; choose from {', '.join(self.scores)}")
         return self.scores[name]
 
     def compared(self, operation: str | None = None) -> list[float]:
-        """Return the scores of an operation as `rank`, `top`, stars and shades compare them, see
-        `Operation.compared`: adjusted for the place in a window for disruption, else unchanged."""
+        """Return the scores by an operation as `rank`, `top`, stars and shades compare them, see
+        `Operation.compared`. Scores of disruption are adjusted for the place in a window."""
         name = self.primary_operation if operation is None else operation
         scores = self.scores_of(name)
         # Saved scores may be by an operation of somebody who has not registered it here.
@@ -80,15 +80,15 @@ class Scored:
         return any(hi - lo > 1 for lo, hi in self.windows)
 
     def shaded(self, operation: str | None = None) -> list[float]:
-        """Return the values of `compared` that bars and shades show. A unit that is alone in its
-        window has NaN, since there is nothing to compare it with."""
+        """Return the values that bars and shades show: `compared`, but NaN for a unit that is alone
+        in its window, since there is nothing to compare the unit with."""
         alone = {lo for lo, hi in self.windows if hi - lo == 1}
         values = self.compared(operation)
         return [math.nan if i in alone else value for i, value in enumerate(values)]
 
     def marked(self, operation: str | None = None, k: int | None = None) -> list[int]:
         """Return the indices of the k units that stars and labels mark, most salient first; by
-        default a fifth. Units that are alone in their window are left out."""
+        default a fifth of the units. Units that are alone in their window are left out."""
         if k is not None and k < 0:
             raise ValueError(f"top({k}): the number can't be negative")
         values = self.shaded(operation)
@@ -122,7 +122,8 @@ class Scored:
         **appearance: Any,
     ) -> Figure:
         """Return a figure of the scores, with a note on how they are compared, and save it unless
-        `path` is None. `texts` are the units; see `StorySalience.plot` and `salience_figure`."""
+        `path` is None. `texts` are the texts of the units, `appearance` is for `salience_figure`,
+        and other arguments are as in `StorySalience.plot`."""
         check_figure(path)
         names = [operations] if isinstance(operations, str) else operations
         scores = {name: self.scores_of(name) for name in (self.scores if names is None else names)}
@@ -141,8 +142,9 @@ def counted(counts: Mapping[str, int]) -> str:
 
 
 def extract_length(count: int, k: int | None, share: float | None, default: float) -> int:
-    """Return how many of `count` sentences an extract has: `k`, or else a share of them, by default
-    `default`, but at least one. Raises ValueError for both `k` and `share`, or a bad share."""
+    """Return how many of `count` sentences an extract has: `k`, or if `k` is None, a share of them,
+    rounded, but at least 1. The share is `share`, or `default` if `share` is None. Raises
+    ValueError if both `k` and `share` are set, or if `share` is not above 0 and at most 1."""
     if k is not None and share is not None:
         raise ValueError(f"k={k}, share={share}: choose a number or a share of sentences, not both")
     if share is not None and not 0 < share <= 1:
@@ -160,8 +162,8 @@ class SalientSentence:
 
 
 class Extract(list[SalientSentence]):
-    """The salient sentences of a story in story order, from `StorySalience.extract`; as text, by
-    `str` or `print`, one per line."""
+    """The salient sentences of a story in story order, from `StorySalience.extract`. `str` and
+    `print` make text of them, with one sentence per line."""
 
     def __str__(self) -> str:
         return "\n".join(one_line(sentence.sentence) for sentence in self)
@@ -192,7 +194,7 @@ class StorySalience(Scored, Mapping[str, Any]):
         scores: by operation, one float per sentence in story order; higher is more salient. Scores
             of an operation are comparable within a window.
         context_tokens: how many tokens the encoder reads at once; None for a baseline.
-        cut_tokens: the most tokens of the story without which a window was read.
+        cut_tokens: the largest number of the story's tokens that were not read with a window.
         approximate: the approximation, `"one-pass"`; None if exact.
         index: index of the story in the input, counted from 0.
         dtype: the precision of the encoder, such as `"float32"`; None for a baseline or if unknown.
@@ -216,19 +218,13 @@ class StorySalience(Scored, Mapping[str, Any]):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], index: int = 0) -> StorySalience:
-        """Make a result of plain data, the inverse of `json`, for example of a line of JSON Lines.
-        These data lack the text between sentences; in `story.text` it is spaces.
-
-        Args:
-            data: as returned by `json`; further keys are ignored.
-            index: index of the story in the input, counted from 0.
-
-        Raises:
-            ValueError: the data are not a result.
-        """
+        """Make a result of plain `data` as returned by `json`, for example from a line of JSON
+        Lines; further keys are ignored. `index` is the index of the story in the input, counted
+        from 0. Plain data lack the text between sentences; in `story.text` it is spaces. Raises
+        ValueError if the data are not a result."""
         if not isinstance(data, Mapping):
             raise ValueError(f"this is not a result, but {type(data).__name__}")
-        data = _plain(data)
+        data = _as_lists(data)
         for key in ("sentences", "spans", "windows", "scores"):
             if key not in data:
                 raise ValueError(f"this is not a result: it has no {key!r}; score the story first")
@@ -265,8 +261,8 @@ class StorySalience(Scored, Mapping[str, Any]):
         return f"<StorySalience {name}: {self.extent}; most salient by {by}: {best}>"
 
     def _repr_html_(self) -> str:
-        """Return the story as HTML for a notebook: shaded by the primary operation, with the scores
-        of the sentence at the pointer."""
+        """Return the story as HTML for a notebook, shaded by the primary operation. The scores of a
+        sentence appear when the pointer is on it."""
         name = self.primary_operation
         edges = zip(self.spans, self.spans[1:], strict=False)
         gaps = [self.story.text[end:start] for (_, end), (start, _) in edges]
@@ -304,18 +300,18 @@ class StorySalience(Scored, Mapping[str, Any]):
 
     @property
     def name(self) -> str:
-        """The id of the story on one line, otherwise "story" and its number, counted from 1."""
+        """The id of the story on one line; without an id, its number in the input: `story 1`."""
         story_id = "" if self.story.id is None else one_line(str(self.story.id))
         return story_id or f"story {self.index + 1}"
 
     @property
     def extent(self) -> str:
-        """The numbers of sentences and windows as text."""
+        """The numbers of sentences and windows, such as `12 sentences, 2 windows`."""
         return counted({"sentence": len(self.sentences), "window": len(self.windows)})
 
     @property
     def title(self) -> str:
-        """The name of the story and its extent."""
+        """The name of the story and its extent, such as `story 1: 12 sentences, 2 windows`."""
         return f"{self.name}: {self.extent}"
 
     @property
@@ -337,8 +333,8 @@ class StorySalience(Scored, Mapping[str, Any]):
 
     @property
     def unsplit(self) -> str:
-        """What is wrong with a text without full stops and what to do about it, in words that
-        follow its name; empty for other texts."""
+        """What is wrong with a text in which full stops seem to be missing, and the cure, to follow
+        "The text": `has a sentence of 5,000 characters, ...`. Empty for other texts."""
         longest = max(map(len, self.sentences))
         if longest <= LONG_SENTENCE:
             return ""
@@ -349,8 +345,8 @@ class StorySalience(Scored, Mapping[str, Any]):
         )
 
     def notes_on(self, operations: Iterable[str]) -> list[str]:
-        """Return first how scores of these operations are compared, then `notes`, then a note on
-        the dtype; one sentence each."""
+        """Return notes to show with scores by these operations, one sentence each: how the scores
+        are compared, then `notes`, then the dtype."""
         compared = comparisons(operations) if self.is_comparable else []
         return [*compared, *self.notes, *precision(self.dtype)]
 
@@ -365,15 +361,14 @@ class StorySalience(Scored, Mapping[str, Any]):
         self, k: int | None = None, operation: str | None = None, *, share: float | None = None
     ) -> Extract:
         """Return the `top` sentences in story order; `print` shows them as text, one per line.
+        Raises ValueError for both `k` and `share`, a bad value, or an operation that was not
+        scored.
 
         Args:
             k: how many; all if there are fewer.
             operation: default the primary operation.
             share: instead of `k`, a share of the sentences, above 0 and at most 1; at least one
                 sentence is returned. Default, without `k`, a fifth.
-
-        Raises:
-            ValueError: `k` and `share` are both set, or out of range; the operation was not scored.
         """
         count = extract_length(len(self.sentences), k, share, default=_MARKED)
         return Extract(sorted(self.top(count, operation), key=lambda sentence: sentence.index))
@@ -392,7 +387,7 @@ class StorySalience(Scored, Mapping[str, Any]):
         ]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return a table with a row per sentence: sentence, start, end, window, each operation."""
+        """Return a table of sentences: columns sentence, start, end, window, each operation."""
         import pandas
 
         window = [w for w, (lo, hi) in enumerate(self.windows) for _ in range(lo, hi)]
@@ -429,13 +424,13 @@ class StorySalience(Scored, Mapping[str, Any]):
 
 
 def shown_score(score: float, dtype: str | None) -> str:
-    """Return a score as text, with as many decimals as hold in its dtype, but at most three."""
+    """Return a score as text, with the decimals that are reliable in its dtype, at most three."""
     return f"{score:.{_HOLD.get(dtype or '', _DECIMALS)}f}"
 
 
 def precision(dtype: str | None) -> list[str]:
-    """Return a list with a sentence on the dtype of scores, for the end of tables and pages; empty
-    if the dtype is unknown."""
+    """Return a note on the dtype of scores, such as `["Computed in float32."]`, for the end of
+    tables and pages; empty if the dtype is unknown."""
     if dtype is None:
         return []
     hold = _HOLD.get(dtype, _DECIMALS)
@@ -444,7 +439,7 @@ def precision(dtype: str | None) -> list[str]:
 
 
 def other_similarity(name: str | None) -> list[str]:
-    """Return a list with a sentence on a similarity other than cosine, else an empty list."""
+    """Return a list with a note on a similarity other than cosine; empty for cosine or None."""
     return [] if name in (None, "cosine") else [f"The similarity is {name}, not cosine."]
 
 
@@ -454,7 +449,7 @@ def described(scores: Mapping[str, float], dtype: str | None) -> str:
 
 
 def truncation(context_tokens: int | None, cut_tokens: int) -> str:
-    """Return what happened to a truncated story, in words that follow its name."""
+    """Return what happened to a truncated story, as `is longer than the 512 tokens that ...`."""
     return (
         f"is longer than the {context_tokens} tokens that the encoder reads at once, so its windows"
         f" were scored with a part of the story only: without up to {cut_tokens:,} of its tokens"
@@ -462,8 +457,8 @@ def truncation(context_tokens: int | None, cut_tokens: int) -> str:
 
 
 def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
-    """Return the scores of `count` units by operation, from plain data. Raises ValueError unless
-    each operation has `count` finite numbers."""
+    """Return scores by operation from plain data, as lists of floats. Raises ValueError unless each
+    operation has `count` finite numbers, one for each unit."""
     if not isinstance(scores, Mapping):
         raise ValueError("'scores' does not have a list of numbers for each operation")
     for name, values in scores.items():
@@ -474,18 +469,18 @@ def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:
     return {str(name): list(values) for name, values in scores.items()}
 
 
-def _plain(value: Any) -> Any:
-    """Return a value with arrays and tensors, at any depth, as lists and numbers: a row of pandas
-    or of `datasets` in the format of numpy or torch has them in the place of lists."""
+def _as_lists(value: Any) -> Any:
+    """Turn arrays and tensors, at any depth of a value, into lists: `{"spans": array([[0, 4]])}` →
+    `{"spans": [[0, 4]]}`. All else is unchanged, but tuples become lists too."""
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _as_lists(each) for key, each in value.items()}
     value = value.tolist() if hasattr(value, "tolist") else value
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+    return [_as_lists(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _story_of(data: Mapping[str, Any]) -> Story:
-    """Return the story of a saved result, with its sentences at their spans, and spaces in place of
-    the text between them, which is not saved. Raises ValueError if the spans do not fit."""
+    """Return the story of a saved result: its sentences at their spans, with spaces between them.
+    Raises ValueError if the spans do not fit the sentences."""
     text = ""
     try:
         for sentence, (start, _) in zip(data["sentences"], data["spans"], strict=True):
