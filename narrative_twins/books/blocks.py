@@ -232,7 +232,7 @@ def book_of_blocks(
 
 
 def _left_out(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """Return the blocks of a book that have text and are no paragraphs, as `Book.left_out`."""
+    """Return `Book.left_out`: of all blocks of a book, the ones with text but no paragraphs."""
     place, result = "the beginning", list[Block]()
     for block in blocks:
         if block.letters and block.kind != "paragraph":
@@ -271,7 +271,7 @@ def frame(text: str) -> Span:
 
 def has_chapters(blocks: Sequence[Block]) -> bool:
     """Return whether the blocks of a document have chapters: a heading of `find_headings`, or at
-    least two headings that are each followed by a paragraph which ends a sentence."""
+    least two headings that each come before a paragraph with a sentence."""
     shown = [block for block in blocks if block.kind in _SHOWN and not block.reason]
     sections = [
         after
@@ -302,7 +302,7 @@ def is_verse(lines: Sequence[str], width: int | None = None) -> bool:
 
 
 def wrap_width(lengths: Iterable[int]) -> int:
-    """Return the width to which a text is wrapped: the third quartile of its lengths of lines."""
+    """Return the width to which lines of these lengths seem wrapped: their third quartile."""
     # The longest line may be a title or an address that could not be broken.
     ordered = sorted(lengths)
     return max(_SHORT, ordered[len(ordered) * 3 // 4] if ordered else 0)
@@ -373,8 +373,8 @@ def _with_headings(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def _end_of_heading(blocks: Sequence[Block], at: int, label: str) -> int:
-    """Return the index after the paragraphs which begin at the block `at` and together have exactly
-    the letters `label`: for `"chapter1"`, after `Chapter` and `1`. Return `at` without them."""
+    """Return the index after the paragraphs which begin at the block `at` and together have the
+    letters `label`: for `"chapter1"`, after `Chapter` and `1`. Return `at` if there are none."""
     compared, stop = 0, at
     while stop < len(blocks) and blocks[stop].kind == "paragraph":
         letters = blocks[stop].letters
@@ -423,8 +423,8 @@ def _divided(text: str, blocks: Sequence[Block]) -> Iterator[Block]:
     before: Block | None = None  # the heading before
 
     def kind_of(part: tuple[str, Span]) -> tuple[str, int]:
-        """Return the kind of a line with its span, and a number. Adjacent lines with the same kind
-        and number become one block. A line that stays alone has its offset as number, others -1."""
+        """Return the kind of `part`, a line and its span, and a number. Adjacent lines equal in
+        both become one block; a line that stays alone has its offset as number, others -1."""
         line, (start, _) = part
         if is_break(line):
             return "break", start
@@ -457,8 +457,8 @@ def _divided(text: str, blocks: Sequence[Block]) -> Iterator[Block]:
 
 def _reason(text: str, marks: Mapping[str, int], is_front: bool) -> str | None:
     """Return the reason to leave out a paragraph, None if it stays. A note begins with a mark, such
-    as `[1]`, that the book has more than once, as `marks` counts. A credit says who made a file of
-    Project Gutenberg; it is only searched for if the paragraph `is_front`."""
+    as `[1]`, that the book has more than once by the counts `marks`. A credit says who made a file
+    of Project Gutenberg; it is only searched for if the paragraph `is_front`."""
     mark = _MARK.match(text)
     if mark and marks[mark[0]] > 1 and len(mark[0]) < len(text) <= _LONGEST_NOTE:
         return NOTE
@@ -490,7 +490,7 @@ def _with_breaks(blocks: Iterable[Block]) -> list[Block]:
 def _without_contents(blocks: Sequence[Block]) -> Iterator[Block]:
     """Yield the blocks, with tables of contents left out. After a line `Contents` these are entries
     (lines that recur as headings) and lines that end in page numbers; after a heading `Contents`,
-    also all blocks up to the next heading, if none is prose; else many entries in a row."""
+    also all blocks up to the next heading, if none is prose; elsewhere several entries in a row."""
     is_entry, stop = _entries(blocks), 0
     for at, block in enumerate(blocks):
         if at >= stop and block.kind in _SHOWN:
@@ -526,7 +526,7 @@ def _entries(blocks: Sequence[Block]) -> Callable[[str, int], bool]:
 
 
 def _sides(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Return all shorter beginnings and ends of some words: of `a b c`, `a`, `b c`, `a b`, `c`."""
+    """Return all shorter beginnings and ends of words: `a b c` has `a`, `b c`, `a b` and `c`."""
     return (side for size in range(1, len(words)) for side in (words[:size], words[size:]))
 
 
@@ -586,9 +586,9 @@ def _without_title_page(blocks: Sequence[Block]) -> Sequence[Block]:
 
 
 def _chapter_headings(run: Sequence[Block]) -> list[Block]:
-    """Return the headings that together are the heading of a chapter. `run` has all headings right
-    before its first paragraph. Taken are the last heading, and before it each heading that is less
-    deep than the next: of the depths 1, 1, 2 the last two."""
+    """Return the headings that together are the heading of a chapter, out of all headings right
+    before its first paragraph (`run`): the last, and before it each heading that is less deep than
+    the next. Of the depths 1, 1, 2 these are the last two."""
     # What is not deeper than the heading before it begins anew: a half title, then a chapter.
     first = len(run) - 1
     while first > 0 and run[first - 1].level < run[first].level:

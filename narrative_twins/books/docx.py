@@ -133,6 +133,6 @@ def _styles(tree: Any) -> dict[str, _Style]:
 
 
 def _level_by_name(name: str) -> int | None:
-    """Return the outline level of a style by its name: 0 for `heading 1`, 8 for `heading 9`."""
+    """Return the outline level by the name of a style: 0 for `heading 1`, None for other names."""
     heading = _HEADING.fullmatch(name.lower())
     return int(heading[1]) - 1 if heading else None

@@ -100,7 +100,7 @@ def _navigation(
     left_out: dict[str, str] = {}
 
     def tree_of(items: Iterable[Any]) -> tuple[str, Any]:
-        """Return the name of the first item inside the archive, and its root element or None."""
+        """Return the name and the root element (or None) of the first item inside the archive."""
         for item in items:
             if place := _place(package, item.get("href", "")):
                 return place[0], archive.try_to(archive.parsed, place[0])

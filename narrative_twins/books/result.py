@@ -36,7 +36,7 @@ _LIST = re.compile(r"^(\d+(?=[.)])|(?=[-+=]))")
 
 @dataclass(frozen=True)
 class BookExtract:
-    """Salient sentences of a book in story order, made by `BookSalience.extract`, to `print`.
+    """Salient sentences of a book in story order, by `BookSalience.extract`; `print` shows them.
 
     Attributes:
         title: the title of the book; None if it is unknown.
@@ -182,9 +182,9 @@ class BookSalience(BookTable):
         return [legend, *self.notes, *precision(self.dtype)]
 
     def at(self, level: Level) -> Units:
-        """Return the units of a level, which have `scores_of`, `rank` and `compared` as
-        `StorySalience` has. Scenes are compared within their chapter, sentences within their
-        window. Raises a `ValueError` if the level was not scored."""
+        """Return the units of a level, with the methods `scores_of`, `rank` and `compared` of
+        `StorySalience`. Scenes are compared within their chapter, sentences within their window.
+        Raises a `ValueError` if the level was not scored."""
         if not self.units(level).scores:
             raise ValueError(
                 f"level {level!r} was not scored; choose from {', '.join(self.levels)}"
@@ -325,7 +325,7 @@ class BookSalience(BookTable):
             path: also save the figure in this `.png` or `.svg` file.
             level: default the highest that was scored.
             operations: the operations to show; default all of this level.
-            top, width, bare: as for `StorySalience.plot`, which has the errors.
+            top, width, bare: as for `StorySalience.plot`, which lists the errors too.
         """
         level = level or self.levels[0]
         units = self.at(level)
@@ -335,8 +335,8 @@ class BookSalience(BookTable):
 
 
 def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:
-    """Read the salience of a book from a file of `narrative-twins book`, in JSON or JSON Lines, or
-    of `BookSalience.json`. Raises a `ValueError` if the file has no complete result."""
+    """Read the salience of a book from a file that `narrative-twins book` wrote, or from saved
+    `BookSalience.json`. Raises a `ValueError` if the file has no complete result."""
     name = os.fspath(path)
     try:
         *chapters, book = [*_rows(name)] or [{}]

@@ -130,9 +130,9 @@ class BookScorer:
     def rows(
         self, table: BookTable, result: BookSalience, done: Sequence[Mapping[str, Any]] = ()
     ) -> Iterator[dict[str, Any]]:
-        """Score a book: add the scores to its `result`, and yield each chapter as plain data (see
-        `BookTable.row`) when its scenes and sentences are scored. `done` has the chapters that an
-        interrupted run yielded; only their scores are added. Scores of chapters come last."""
+        """Score a book: add the scores to its `result`, and yield each chapter as plain data
+        (`BookTable.row`) when its scenes and sentences are scored. `done` has chapters that an
+        earlier run yielded: their scores are only added. Scores of chapters come last."""
         sums = []
         scored = table.sentences_of(table.chapters[len(done) - 1])[1] if done else 0
         total, wanted = len(table.sentences), self.options.get("progress", False)

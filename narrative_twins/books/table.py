@@ -33,7 +33,8 @@ class Unit:
         text: the text of a sentence, or the heading of a chapter on one line; otherwise empty.
         scores: the scores by operation; empty if the level was not scored. Chapters are compared
             within the book, scenes within their chapter, sentences within their window.
-        inside: the half-open range of the scenes of a chapter, or of the sentences of a scene.
+        inside: the half-open range of the scenes of a chapter, or of the sentences of a scene;
+            `(0, 0)` for a sentence.
     """
 
     level: Level
@@ -83,7 +84,7 @@ class Units(Scored, Sequence[Unit]):
         self, texts: Sequence[str], spans: Any, windows: Any, inside: Sequence[Span] = ()
     ) -> None:
         """Append units without scores: a text, a span and, except for sentences, `inside` for each.
-        `windows` count from the first new unit; a `ValueError` says that they are no partition."""
+        Raises a `ValueError` if `windows`, counted from 0, do not partition the new units."""
         first = len(self)
         if [i for lo, hi in windows for i in range(lo, hi)] != list(range(len(texts))):
             raise ValueError("the windows do not partition the sentences")

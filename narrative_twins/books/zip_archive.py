@@ -52,8 +52,8 @@ class Archive:
         return self._names.get(name) or self._names.get(name.casefold(), name)
 
     def try_to(self, read: Callable[..., Any], *args: Any) -> Any:
-        """Return `read(*args)`, which reads an optional part of a book. If `read` raises a
-        `ValueError`, add the message to `problems` and return None."""
+        """Return `read(*args)`, an optional part of a book. If `read` raises a `ValueError`, add
+        its message to `problems` and return None, except if `MAX_UNPACKED` is exceeded."""
         try:
             return read(*args)
         except ValueError as error:
@@ -63,7 +63,7 @@ class Archive:
             return None
 
     def optional(self, name: str) -> Any:
-        """Return the root of an XML file; an empty element if it is missing or can't be read."""
+        """Return the root of an XML file; an empty element if the file is missing or unreadable."""
         tree = self.try_to(self.parsed, name) if name in self else None
         return parse_xml(b"<none/>") if tree is None else tree
 

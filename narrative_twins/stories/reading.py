@@ -132,13 +132,13 @@ def read_json(file: Lines) -> Any:
 
 
 def table_rows(file: Lines) -> tuple[list[str], Iterator[tuple[int, Row]]]:
-    """Return the names of the columns of a table (CSV), and an iterator over its rows. Each row
-    comes after the number of its last line, and is not checked yet: pass it to `check_cells`.
+    """Return the names of the columns of a table (CSV), and an iterator over its rows: pairs of the
+    number of the last line, and the cells by column. Check each row by `check_cells`.
 
     Cells are separated by commas; if the first line has no comma, by the semicolon, tab or `|` in
     it; or by the mark that a first line such as `sep=;` names. Quotation marks in a quoted cell are
     doubled or follow a backslash, whichever gives one cell for each column. Any other line is
-    unquoted: its quotation marks are text. In a table of one column, it is one cell.
+    unquoted: its quotation marks are text. In a table of one column, such a line is one cell.
 
     Raises a `ValueError` for UTF-16 or a line that is too long, and a `csv.Error` for a cell that
     is too long, also while rows are read.
@@ -163,13 +163,13 @@ def table_rows(file: Lines) -> tuple[list[str], Iterator[tuple[int, Row]]]:
 def _rows_of(
     texts: Iterator[str], columns: list[str], mark: str, number: int
 ) -> Iterator[tuple[int, Row]]:
-    """Yield the rows of a table, each after the number of its last line. `texts` has the lines
-    below the names of the columns, `mark` separates cells, and `number` counts the lines before."""
+    """Yield the rows of a table as pairs of the number of the last line, and the cells by column.
+    `texts` has the lines below the header, `mark` separates cells, `number` lines came before."""
     waiting: deque[str] = deque()  # lines that were read to see whether a cell continues
 
     def quoted(line: str, **dialect: Any) -> tuple[list[str], int]:
         """Read the row that begins with `line`, with options of `csv.reader`. Return its cells
-        (none if it is invalid) and the number of lines after `line`, which go into `waiting`."""
+        (none if it is invalid), and the number of its further lines, which go into `waiting`."""
         taken: list[str] = []
 
         def lines() -> Iterator[str]:
@@ -232,8 +232,8 @@ def story_in_column(row: Any, column: str | None) -> Any:
 
     The story is in the column `column`, its id in the column `id`. If `column` is `""`, the row
     itself is the story. If `column` is None, the row is the story if `Story.parse` accepts the row;
-    otherwise the story is in the five sentences of ROCStories, in the only column, or in the first
-    of `TEXT_COLUMNS` that the row has.
+    otherwise the story is in the five columns of ROCStories, in the only column, or in the first of
+    `TEXT_COLUMNS` that the row has.
     """
     if column == "" or (column is None and not isinstance(row, Mapping)):
         return row
@@ -256,8 +256,8 @@ def story_in_column(row: Any, column: str | None) -> Any:
 
 
 def _roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `id`, `title` and `sentences` in a row of ROCStories, without white space around
-    them. An empty id or title becomes None."""
+    """Return the `id`, `title` and `sentences` in a row of ROCStories, with single spaces between
+    words. An empty id or title becomes None."""
     title, *sentences = (
         " ".join((row.get(name) or "").split()) for name in ("storytitle", *_ROC_SENTENCES)
     )

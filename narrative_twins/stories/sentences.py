@@ -46,7 +46,7 @@ _TOKENIZER = Tokenizer(replace_not_contraction=False)
 def split_sentences(text: str, language: str | None = None) -> list[str]:
     """Split a text into sentences by the library `syntok`, and by rules for the direct speech of
     stories. With the code of a `language`, such as `"de"`, the library `sentencex` takes the place
-    of `syntok`; it splits a language that it does not know as English.
+    of `syntok`; `sentencex` splits unknown languages as English.
 
     - A sentence is never split after a semicolon, nor after a title, as in `Lt. Brook`.
     - Speech and the clause that says who spoke are one sentence: `"Stop!" I cried.`,
@@ -79,8 +79,8 @@ def split_sentences(text: str, language: str | None = None) -> list[str]:
 
 def with_cues(text: str, paragraphs: Iterable[Sequence[Span]]) -> list[Span]:
     """Return the spans of all sentences of a text as one list; `paragraphs` has these spans by
-    paragraph. A cue at the beginning of a paragraph, which is the name of who speaks, such as
-    `RUNA.`, is joined to the sentence after it, also to one in the next paragraph."""
+    paragraph. A cue (the name of who speaks, such as `RUNA.`) that begins a paragraph is joined to
+    the sentence after it, also to one in the next paragraph."""
     paragraphs = [sentences for sentences in paragraphs if sentences]
     firsts = [text[slice(*sentences[0])].strip() for sentences in paragraphs]
     cues = _cues(firsts, [len(sentences) == 1 for sentences in paragraphs])
@@ -176,8 +176,8 @@ def is_tag(speech: str, after: str, is_led: bool = False) -> bool:
     """Return whether the text `after` begins with a tag: a clause that says who spoke the words
     before it, as in `"Stop!"` + `I cried.` Both are then one sentence.
 
-    `speech` is the end of the text before. A clause that begins with a small letter is always a
-    tag. A clause that begins with a capital letter is one under three conditions:
+    `speech` is the end of the text before `after`. A clause that begins with a small letter is
+    always a tag. A clause that begins with a capital letter is a tag under three conditions:
 
     - The speech ends in `!`, `?` or an ellipsis, and then a quotation mark. No quotation mark is
       needed if a dash begins the line (`is_led`).
@@ -459,7 +459,8 @@ def find_headings(text: str) -> list[Span]:
     - The paragraph after a number without a title, if all its main words have capitals, or if most
       numbers have such a title. Both may end in a full stop: `CHAPTER I.`, `The Old Mint.`
     - `INT. HOUSE - DAY`, the slug lines of screenplays, in capital letters.
-    - `THE BARN`, paragraphs of one line in capitals, if several have prose after them.
+    - `THE BARN`, paragraphs of one line in capitals, if several have prose after them and the text
+      has no other headings than `Prologue` and the like.
     - `# Title` of Markdown.
     - `I`, `II`, `III` or `1.`, `2.`, `3.`, in paragraphs of their own, if they count from 1 without
       a gap. With titles, such as `4. The Black Gull`, they may begin with any number, and one that
@@ -570,7 +571,7 @@ def _is_title(line: str) -> bool:
 
 def _in_capitals(lines: Sequence[_Line]) -> list[_Line]:
     """Return the lines in capitals that are paragraphs of their own, if these are headings: several
-    of them have prose after them, and none recurs as names in a play do. Otherwise return none."""
+    of them have prose after them, and none recurs as names in a play do. Otherwise return `[]`."""
     counts = Counter(line.text for line in lines if line.text.isupper())
     places: list[list[_Line]] = []
     run, prose = list[_Line](), 0  # lines in capitals, and characters after them
@@ -595,7 +596,7 @@ def _counted(lines: Sequence[_Line]) -> list[_Line]:
     headings: list[_Line] = []
 
     def end(key: tuple[bool, bool]) -> None:
-        """End the run of numbers of one kind; add its lines to `headings` unless it is a list."""
+        """End the run of numbers with `key`; add its lines to `headings` unless it is a list."""
         run = runs.pop(key, [])
         is_list = len(run) > 1 and run[-1][0] - run[0][0] == len(run) - 1
         if not is_list and (len(run) > 1 or (key[1] and run and run[0][0] == 0)):

@@ -212,7 +212,7 @@ def even_windows(sentences: int, count: int) -> tuple[Span, ...]:
 
 
 def parse_windows(text: str) -> Windows:
-    """Parse windows, `auto`, a count or sizes, `7,7,6`. Raises a `ValueError` for other texts."""
+    """Parse `auto`, a count of windows or sizes `7,7,6`. Raises a `ValueError` for other text."""
     if text == "auto":
         return "auto"
     try:
@@ -311,7 +311,7 @@ def _check_id(value: Any) -> str | int | None:
 
 def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
     """Return the sentences in a list of sentences or of windows (lists of sentences), and the sizes
-    of the windows, or None. Raises a `StoryError` for other values, and for empty sentences."""
+    of the windows, or None. Raises a `StoryError` for other values or empty sentences."""
     if not _is_list(source):
         hint = f"; {_DECODE}" if isinstance(source, bytes) else ""
         kind = type(source).__name__
