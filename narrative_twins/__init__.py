@@ -27,8 +27,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 @when_imported("transformers.pipelines")
 def _import_pipeline(module: ModuleType) -> None:
-    """Import `narrative_twins.pipeline` once the user has imported `transformers.pipelines`. An
-    import of both together with this package would take seconds."""
+    """Import `narrative_twins.pipeline` once the user has imported `transformers.pipelines`.
+    Importing both along with this package would take seconds."""
     import_module("narrative_twins.pipeline")
 
 

@@ -13,8 +13,8 @@ from packaging.requirements import Requirement
 
 
 def check_extra(extra: str) -> None:
-    """Raise an `ImportError` if a library that `extra`, an extra of this package such as `"plot"`,
-    requires is missing or too old. The error has the `pip install` command."""
+    """Raise an `ImportError` if a library of an extra of this package, `"plot"` for example, is
+    missing or too old. The error has the `pip install` command."""
     missing, old = [], []
     for requirement in map(Requirement, requires("narrative_twins") or ()):
         marker = requirement.marker

@@ -253,7 +253,7 @@ class JsonlLog:
             ) from None
 
     def _check_settings(self, first: Mapping[str, Any]) -> None:
-        """Raise a `ResumeError` if the settings in the first row are not `self.settings`."""
+        """Raise a `ResumeError` if `first`, the first row, has other settings or none."""
         earlier = first.get("settings")
         if not isinstance(earlier, dict):
             raise ResumeError(f"can't resume {self.path}: it does not begin with the settings")

@@ -107,8 +107,8 @@ class AnnotationPage:
         self.blocks.queue()
 
     def begin(self, name: str) -> dict[Any, Any]:
-        """Return gradio's updates, by component, that show the first step to the annotator `name`;
-        if `name` has answered stories before, the first story without an answer."""
+        """Return gradio's updates, by component, that show the first step to the annotator `name`,
+        the first unanswered story if there are answers by `name`, or what is wrong with `name`."""
         name = " ".join(for_terminal(name).split())
         if not 0 < len(name) <= MAX_NAME:
             words = f"Please give a name or code of at most {MAX_NAME} characters."

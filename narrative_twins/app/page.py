@@ -166,7 +166,7 @@ class ScoringPage:
         return {**changes, self.key: key, self.status: part("status", " ".join(notes))}
 
     def shade(self, key: str, operation: str) -> dict[Any, Any]:
-        """Return the changes that show the result `key` of a story, shaded by an operation."""
+        """Return the changes that show a story, the result under `key`, shaded by an operation."""
         result = self.scoring.results.get(key)
         if not isinstance(result, StorySalience) or operation not in result.scores:
             return {self.status: part("problem", _NO_RESULT)}

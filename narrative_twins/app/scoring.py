@@ -63,7 +63,7 @@ class Scoring:
         Args:
             session: the session that can cancel the scoring.
             progress: called with the share of the work that is done, from 0 to 1.
-            text, operations, windows, split: see `ScoringOptions`; values may be of any type.
+            text, operations, windows, split: see `Story.parse` and `ScoringOptions`.
             method: one of `METHODS`.
 
         Raises:

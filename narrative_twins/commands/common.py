@@ -57,7 +57,7 @@ class StoryFormat:
         return read_story_files(paths, self.input_format, column=self.column)
 
     def splitter(self, name: Splitter | None) -> Splitter | None:
-        """Return the splitter for `Story.parse`: its `name`, or its function to score headings."""
+        """Return the splitter for `Story.parse`: `name`, or to score headings, its function."""
         return check_splitter(name) if self.score_headings else name
 
 
@@ -106,7 +106,7 @@ class EncoderOptions:
             return StoryEncoder.from_pretrained(self.model, **self.loading)
 
     def settings(self, encoder: StoryEncoder, options: ScoringOptions) -> dict[str, Any]:
-        """Return all that scores depend on as JSON data, which must be equal to resume a run."""
+        """Return all that scores depend on, as JSON data. Only a run with equal data is resumed."""
         from narrative_twins.encoder.loading import encoder_settings
 
         return encoder_settings(self.model, encoder) | options.settings()
@@ -167,7 +167,7 @@ IMPORT = Option(
 
 
 def _splitter(text: str) -> Any:
-    """Return the function that `text` names as `MODULE:FUNCTION`; else `text`, a name itself."""
+    """Return the function that `text` names as `MODULE:FUNCTION`, or `text`, a splitter's name."""
     module, colon, name = text.rpartition(":")
     function = getattr(user_module(module), name, None) if colon else None
     return function if callable(function) else text

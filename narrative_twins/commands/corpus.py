@@ -121,7 +121,7 @@ class _Sources:
             yield "standard input" if file == STDIN else for_terminal(file), self._rows(file)
 
     def _rows(self, file: str) -> Iterator[Any]:
-        """Yield the stories and errors in a file. The user is told if the file can't be opened."""
+        """Yield the stories and errors in a file. The user is told if the file can't be read."""
         for name, content, problem in self.form.read([file]):
             if problem is not None and name in (for_terminal(file), "standard input"):
                 tell(f"{name}: {problem}")

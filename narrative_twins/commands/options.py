@@ -106,7 +106,7 @@ class Group:
     options: list[click.Parameter]
 
     def value(self, values: dict[str, Any]) -> Any:
-        """Remove the options' values from `values`, and return the argument made of them."""
+        """Remove the values of the options from `values`; return the argument made of them."""
         with usage_errors():
             names = {str(one.name) for one in self.options}
             return self.make(**{name: values.pop(name) for name in names})

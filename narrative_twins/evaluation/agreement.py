@@ -38,7 +38,7 @@ def agreement_with_turning_points(
 ) -> Metrics:
     """Return the agreement of scores with turning points for each operation. `OPERATION_auc_1` is
     the mean over stories of the AUC of the first turning point among the sentences of a window, and
-    so on. `OPERATION_auc` is the mean of these means; its counts are of turning points.
+    so on. `OPERATION_auc` is the mean of these means; it counts turning points, not stories.
 
     Args:
         results: the scores of each story.
@@ -72,8 +72,8 @@ def agreement_with_turning_points(
 def turning_point_areas(
     scores: Sequence[float], windows: Sequence[Span], points: Sequence[int], rule: Rule = "numbered"
 ) -> list[float]:
-    """Return the AUC of each turning point of a story among the sentences of the window that `rule`
-    selects, see `agreement_with_turning_points`; nan if it is not in the window, or alone there."""
+    """Return the AUC of each turning point of a story in the window that `rule` selects, see
+    `agreement_with_turning_points`; nan for one that is outside, or the only sentence there."""
     if rule == "numbered":
         if len(windows) != len(points):
             raise ValueError(

@@ -113,8 +113,8 @@ class Comparison:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """A table with a row for each run and metric. `value` is the mean over stories; for turning
-        points, it is the mean of the means over stories of each turning point."""
+        """A table with a row for each run and metric: `value` is the mean over stories, or, for
+        turning points, the mean over turning points of the means over stories."""
         rows = [(*key, float(mean_of_means(array))) for key, array in self._arrays.items()]
         return pd.DataFrame(rows, columns=[*LINE, "metric", "run", "value"])
 
@@ -137,8 +137,9 @@ class Comparison:
     def tests(
         self, data: str, metric: str, other: str, lines: Collection[str] | None = None
     ) -> dict[str, float]:
-        """Return p-values in a metric, by name, of each line in `lines` (None: all) against the
-        line `other`: two-tailed paired permutation tests over stories of the median runs."""
+        """Return by name the p-value of the difference in a metric between the line `other` and
+        each of `lines` (None: all), in two-tailed paired permutation tests of median runs over
+        stories."""
         values = {
             line_name(scorer, operation): mean_of_means(array[:, None, :])
             for (of, scorer, operation, key), array in self._medians.items()

@@ -66,7 +66,7 @@ class DataSummary:
     Attributes:
         name, stories, sentences: the name, and how many stories and sentences there are.
         points_per_story: the number of turning points of a story; 0 for other labels.
-        left_out: how many turning points the rule `"numbered"` leaves out: k is not in window k.
+        left_out: how many turning points the rule `"numbered"` leaves out: not in their window.
         entropy: the mean entropy of the labels of a story in bits; None for turning points, and if
             a label is negative.
     """

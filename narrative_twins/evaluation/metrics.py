@@ -114,7 +114,7 @@ def label_entropy(labels: ArrayLike) -> float:
 
 
 def mean(values: Iterable[float]) -> Mean:
-    """Return the mean of the values that are not nan, and the numbers of values and of nan."""
+    """Return the mean without nan, the number of values in the mean, and the number of nan."""
     array = np.asarray(list(values), np.float64)
     defined = array[~np.isnan(array)]
     return Mean(

@@ -208,8 +208,8 @@ def _column(values: Iterable[float]) -> NDArray[np.float64]:
 def _metrics(
     data: LabelledStories, scores: Sequence[Sequence[float] | None], rule: Rule = "numbered"
 ) -> dict[str, NDArray[np.float64]]:
-    """Return a run's values by metric: shape (stories, turning points) or (stories, 1); partial
-    correlation (1, 1). `scores` has a list for each story; a story with None has nan as values."""
+    """Return the values of a run by metric, shape (stories, turning points) or (stories, 1); for
+    the partial correlation (1, 1). `scores` has a list per story, or None, which gives nan."""
     values: dict[str, NDArray[np.float64]] = {}
     if data.points is not None:
         areas = [

@@ -53,9 +53,8 @@ def salience_figure(
         sentences: the sentences, or other units, in order.
         windows: half-open ranges of sentence indices.
         scores: by operation, one score per sentence.
-        labelled: by operation, the indices of the sentences to number, most important first, up to
-            `MAX_LABELS` or as many as fit. The first words of numbered sentences are below the
-            panels.
+        labelled: by operation, the indices of sentences to number, most important first: at most
+            `MAX_LABELS`, if there is room. Below the panels are the first words of these sentences.
         title, notes: the line above the panels, and the sentences below them.
         width: the width of the figure in inches.
         bare: leave out the title, the first words of sentences and the notes.
@@ -110,8 +109,8 @@ def salience_figure(
 
 
 def space_labels(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Return the ascending positions `wanted`, moved to be at least `gap` apart, or evenly spread
-    without room for that, between `low` and `high`: `([1, 1, 9], 2, 0, 10)` gives `[1, 3, 9]`."""
+    """Move the ascending positions `wanted` between `low` and `high`, at least `gap` apart, or
+    evenly spread if there is no room: `([1, 1, 9], 2, 0, 10)` gives `[1, 3, 9]`."""
     gap = min(gap, (high - low) / max(1, len(wanted) - 1))
     # First from left to right, moving labels right; then back, moving those beyond the right end
     # left.

@@ -38,7 +38,7 @@ def shares(scores: list[float]) -> NDArray[np.float64]:
 
 
 def shades(scores: list[float], pale: Colour = PALE, strong: Colour = STRONG) -> list[Colour]:
-    """Return a colour per score: `pale` for the lowest and for NaN, `strong` for the highest."""
+    """Return a colour per score, from `pale` (the lowest, and NaN) to `strong` (the highest)."""
     share = np.nan_to_num(shares(scores))
     colours = np.outer(1 - share, pale) + np.outer(share, strong)
     return [(int(red), int(green), int(blue)) for red, green, blue in np.rint(colours)]

@@ -181,7 +181,7 @@ def _json_lines(results: Iterable[StorySalience], layout: Layout) -> Pieces:
 
 
 def result_data(result: StorySalience, top: int | None) -> dict[str, Any]:
-    """Return a result as JSON data, with a list of the `top` most salient sentences unless None."""
+    """Return a result as JSON data; unless `top` is None, with its `top` most salient sentences."""
     data = result.json()
     if top is not None:
         data["top"] = [asdict(sentence) for sentence in result.top(top)]

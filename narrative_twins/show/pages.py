@@ -84,7 +84,7 @@ def _styles(result: BookSalience, level: Level) -> list[Markup]:
 
 
 def page(template: str, title: str, **values: Any) -> Iterator[str]:
-    """Return a page in pieces, rendered from a template file with `values` and any `title`."""
+    """Return a page in pieces, rendered from a template with `values`; `title` may be any text."""
     stream = templates().get_template(template).stream(title=shortened(title, 120), **values)
     stream.enable_buffering(_PIECES)
     return stream

@@ -46,7 +46,7 @@ def marked(result: StorySalience, operation: str) -> set[int]:
 
 def shown_windows(result: StorySalience, top: int | None) -> dict[str, list[int]]:
     """Return by window the indices of the `top` most salient sentences of a story (None: all). Keys
-    are such as `window 1: sentences 1 to 7`. Windows without such a sentence are left out."""
+    are headings: `window 1: sentences 1 to 7`. Windows without such a sentence are left out."""
     shown = set(result.highest(len(result.sentences) if top is None else top))
     windows = {
         f"window {w}: sentences {lo + 1} to {hi}": [i for i in range(lo, hi) if i in shown]
@@ -178,8 +178,8 @@ def _contents(result: BookSalience) -> Table:
 def _with_bars(
     units: Scored, names: Sequence[str], groups: Sequence[Span], dtype: str | None
 ) -> list[list[str]]:
-    """Return texts per unit: for each operation in `names` the score with a bar, such as `0.123 ▆`,
-    or an empty text without a score. Bars compare the units of each range in `groups`."""
+    """Return a list per unit: for each operation in `names` the score with a bar, `0.123 ▆`, or an
+    empty text without a score. Bars compare the units of each range in `groups`."""
     columns = []
     for name in names:
         if name not in units.scores:
