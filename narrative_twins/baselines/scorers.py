@@ -50,7 +50,7 @@ TextEncoder: TypeAlias = SentenceEncoder | StoryEncoder | str | Path | None
 class Embedder:
     """Embeds texts, each alone, by an encoder that is loaded when it is first used. A
     `SentenceTransformer` with a transformer becomes a `StoryEncoder`, which reads a text that
-    exceeds its context in several passes. Other encoders may truncate it.
+    exceeds its context in several passes. Other encoders may truncate such a text.
 
     Args:
         encoder: see `TextEncoder`; TypeError if it is something else.
@@ -302,7 +302,7 @@ def lexrank_scores(
     similarity to itself exceeds the threshold.
 
     Args:
-        similarities: as for `textrank_scores` (with the errors), but the diagonal is used.
+        similarities: as for `textrank_scores`, with the same errors; the diagonal is used, too.
         threshold: sentences have an edge if their similarity exceeds it; all edges have the same
             weight. None is continuous LexRank: edges are weighted by similarity, and negative
             similarities count as 0. The paper chose 0.1 for cosines of tf-idf vectors.

@@ -111,7 +111,8 @@ class RowNames:
                         self.last.update(words[-1:] if words[1:] else ())
 
     def kind_of(self, name: str) -> str:
-        """Return the most frequent kind of a name; `"Person"` for one word of a longer name."""
+        """Return the kind of entity that a name is recognized as most often; `"Person"` for one
+        word of a longer name."""
         return self.kinds[name].most_common(1)[0][0] if name in self.kinds else "Person"
 
     def forms(self, texts: Sequence[str]) -> dict[str, str]:

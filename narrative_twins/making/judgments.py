@@ -49,7 +49,7 @@ def make_judgments(
         prompts: a folder with `choose.txt` or `shares.txt`, which replace the package's prompts.
         windows: the windows of stories without their own, as in `score_stories`.
         language: the language of the stories, for the facts.
-        server, out, attempts, progress: see `rows_by_model`, which also has the errors.
+        server, out, attempts, progress: see `rows_by_model`, which also lists the errors.
     """
     how = {
         "choose": f"{samples:,} times about each window to choose its most important sentence, and"

@@ -186,10 +186,10 @@ class SentenceEmbedder:
     Args:
         name: folder or Hub id of an encoder (OSError if missing); None for the default encoder.
         device: torch device; default an accelerator if there is one.
-        pooling: `"checkpoint"` for the pooling that the checkpoint is saved with, mean pooling if
-            there is none; `"pooler"` for the `pooler_output` of the model, as SimCSE was trained:
-            the first token after a dense layer with tanh, whose weights must be in the checkpoint
-            (OSError if they are not).
+        pooling: `"checkpoint"` is the pooling that is saved with the checkpoint, or else mean
+            pooling. `"pooler"` is the `pooler_output` of the model, as SimCSE was trained: the
+            first token after a dense layer with tanh. OSError if the checkpoint lacks the weights
+            of this layer.
     """
 
     def __init__(

@@ -118,7 +118,7 @@ class TwinOptions:
 
 
 def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> Columns:
-    """Return the columns in `options` for a short story, which is the only one of `windows`."""
+    """Return `options.columns` for a short story, which is the only window in `windows`."""
     (story,) = windows
     size = len(story)
     if size > LONGEST:
@@ -129,7 +129,7 @@ def _make_of_story(ask: Ask, windows: Sequence[Text], options: TwinOptions) -> C
         step: str, template: str, text: Text, number: int, check: Callable[[Text], object]
     ) -> Text:
         """Ask the model to rewrite `text` by a template, and return the result: about or exactly
-        `number` sentences, for which `check` raises no `AnswerError`. `step` names the question."""
+        `number` sentences that `check` accepts. `step` names the question."""
         bounds = _bounds_about(number) if template == "expand" else (number, number)
         prompt = fill(options.templates[template], story=_as_json(list(text)), count=number)
 
@@ -287,7 +287,7 @@ def make_twins(
         rows: the stories, see `source_row`.
         options: which columns to make; default: all columns of short stories.
         language: the language of the stories, for the facts.
-        server, out, attempts, progress: see `rows_by_model`, which also has the errors.
+        server, out, attempts, progress: see `rows_by_model`, which also lists the errors.
     """
     options = options or TwinOptions()
     recipe = RECIPES[options.recipe]

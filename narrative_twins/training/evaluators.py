@@ -36,7 +36,7 @@ class StoryEvaluator(BaseEvaluator):
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """Return the metrics of a `SentenceTransformer` or `StoryEncoder`, by name with prefix; nan
-        for metrics that no story defines. A `StoryEncoder` keeps its own context instead of
+        for metrics that are defined for no story. A `StoryEncoder` keeps its own context instead of
         `context_tokens`. `output_path` is ignored."""
         is_encoder = isinstance(model, StoryEncoder)
         module = model.model if is_encoder else model
@@ -68,8 +68,8 @@ class SalienceEvaluator(StoryEvaluator):
     Args:
         rows: labelled stories from `load_story_salience` (`story`, perhaps `windows`, and `counts`
             or `labels`), or from `load_turning_points` or `load_window_twins` (`story`, perhaps
-            `windows`, and `turning_points`). ValueError without rows, or if they have no labels of
-            the same kind.
+            `windows`, and `turning_points`). ValueError if there are none, or they have different
+            kinds of labels.
         operations: names or `Operation`s; default all, or in one pass all with a one-pass form.
         approximate: see `ScoringOptions`.
         name: prefix of the metric names.

@@ -162,9 +162,9 @@ def warn_once(message: str) -> None:
 
 
 def padded_texts(texts: Sequence[tuple[Ids, Ids]], pad: int) -> dict[str, Any]:
-    """Return texts as tensors of shape (texts, longest): `texts_input_ids`, padded with the id
-    `pad`; `texts_attention_mask`; and `texts_window_ids`, padded with -1. Each text is a pair of
-    its token ids and the window of each token."""
+    """Pad texts, each a pair of its token ids and the window of each token. Return tensors of shape
+    (texts, longest): `texts_input_ids`, padded with the id `pad`; `texts_attention_mask`; and
+    `texts_window_ids`, padded with -1."""
     ids, is_token = padded([ids for ids, _ in texts], pad)
     windows, _ = padded([windows for _, windows in texts], -1)
     arrays = {"input_ids": ids, "attention_mask": is_token.astype(np.int64), "window_ids": windows}
@@ -181,7 +181,7 @@ def flat_text(content: Sequence[Any]) -> WindowedText:
 
 def _windowed_text(row: Mapping[str, Any], column: str, random: Random) -> WindowedText | None:
     """Return the sentences of a `column` of a row of twins, and the window of each sentence; None
-    if the row lacks the column. For a sentence that may be in several windows, one is drawn."""
+    if the row lacks the column. If a sentence may be in several windows, `random` draws one."""
     content = row.get(column)
     if content is None:
         return None
@@ -250,9 +250,9 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         return texts
 
     def loss_of_texts(self, texts: dict[str, Tensor], layout: Any) -> Tensor:
-        """Encode texts and return their loss, a scalar, by `loss_of_vectors`. `texts` has
-        `input_ids`, `attention_mask` and `window_ids` (-1: not pooled), each of shape (texts,
-        tokens)."""
+        """Encode texts and return `loss_of_vectors` of their window vectors and `layout`, a scalar.
+        `texts` has `input_ids`, `attention_mask` and `window_ids` (-1: not pooled), each of shape
+        (texts, tokens)."""
         if self.uses_gradient_cache:
             # The mixin passes its second argument on to `calculate_loss` as `labels`.
             return self.forward_cached([texts], layout)
@@ -479,10 +479,10 @@ class NarrativeTwinsLoss(WindowLoss):
             return torch.stack(losses).mean()
 
     def _groups(self, vectors: Tensor, layout: tuple[Tensor, Tensor, Tensor]) -> list[_Group]:
-        """Group the window vectors of a batch of R texts, shape (R, W, D): all in one group or,
-        with `distractor_loss="separate"`, stories and distractors in one each. `layout` has the
-        side of each text (such as `TWIN`) and the index of its row, shape (R,), and whether each of
-        its windows has a token, shape (R, W)."""
+        """Group the window vectors of a batch of R texts, shape (R, W, D): in one group or, with
+        `distractor_loss="separate"`, a group of stories and a group of distractors. `layout` has
+        the side of each text (such as `TWIN`) and the index of its row, shape (R,), and whether
+        each of its windows has a token, shape (R, W)."""
         side, row, present = layout
         stories, twins, distractors, distractor_twins = (
             torch.nonzero(side == kind).flatten()
