@@ -22,8 +22,8 @@ from narrative_twins.salience.multiprocess import in_processes
 from narrative_twins.writing import ResumeError, atomic_write, difference
 
 ROWS = 1000
-"""Rows of a shard: few enough to be held at once and to lose little, and many enough for a forward
-pass."""
+"""Rows of a shard: few enough to hold, and to score again after an interruption, and many enough
+for a forward pass."""
 SETTINGS = "_run.json"
 """The name of the file of settings. Readers of Parquet ignore names that begin with `_`."""
 
@@ -161,9 +161,10 @@ def _blocks(
 
 
 def _complete_shard(path: Path, places: pyarrow.Table) -> pyarrow.Table | None:
-    """Return the columns of a shard that are counted, if the shard is complete: the file `path` has
-    all rows of its block, `places`. Return None if the file is missing or damaged, or has fewer
-    rows, since the input has grown. Raises ResumeError if the file has other rows."""
+    """Read the columns of a shard that are counted: `PLACE`, error and truncated. Returns None if
+    the file is missing or damaged, or has fewer rows than its block, since the input has grown.
+    Raises ResumeError if the file has other rows than `places`, the columns `PLACE` of its
+    block."""
     try:
         columns = [*PLACE.names, "error", "truncated"]
         shard = pyarrow.parquet.read_table(path, columns=columns, partitioning=None)

@@ -376,6 +376,7 @@ class TokenizedStory:
     """The token ids of a story, from `StoryTokenizer.tokenize`.
 
     Attributes:
+        tokenizer: the `StoryTokenizer` that made the ids.
         texts: the sentences, prepared by `StoryTokenizer.texts`.
         first, later: for each sentence its ids at the start of a text, and after another sentence.
         concatenates: whether the ids of a text are the concatenated ids of its sentences; if not,

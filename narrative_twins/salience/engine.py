@@ -81,7 +81,7 @@ def score_stories(
         progress = Progress(checked.progress, "stories", expected)
 
     def parsed(source: Any) -> Outcome:
-        """Return a result of a story in which all scores are 0, or the error of a bad story."""
+        """Return a result with scores of 0 for a story, or the error if it can't be parsed."""
         try:
             story = Story.parse(source, checked.windows, checked.splitter)
         except StoryError as error:
@@ -133,8 +133,8 @@ def _results(
 
 
 def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:
-    """Return a `StoryEncoder` itself, or load it from a folder or the Hub, or the default encoder
-    for None. Raises TypeError for anything else."""
+    """Return `encoder` if it is a `StoryEncoder`; otherwise load it from the folder or Hub id, or
+    for None the default encoder. Raises TypeError for anything else."""
     if isinstance(encoder, StoryEncoder):
         return encoder
     if not isinstance(encoder, (str, Path, type(None))):
@@ -159,13 +159,14 @@ class Engine:
     Attributes:
         encoder, options: what to score with.
         plan_windows: yields the plans of the windows of a story, see `planner`.
-        on_progress: called with the progress in stories whenever it grows; None for no calls.
+        on_progress: called with `done` whenever it grows; None for no calls.
         buffer: the outcomes of stories that are not yielded yet, in order. The scores of a result
             are 0 until its windows are scored.
         plans: the planned windows to score, each with the index of its story in the buffer.
-        planned: the number of tokens of these plans.
+        planned: the number of tokens of all `plans`.
         finished: how many stories have left the buffer.
-        done: the progress in stories, which counts parts of stories too.
+        done: how many stories are done, with fractions for stories of which some windows are
+            scored.
     """
 
     encoder: StoryEncoder
@@ -261,7 +262,7 @@ class Engine:
         self.plans, self.planned = [], 0
 
     def _advance(self, stories: float) -> None:
-        """Add a number of stories, or a part of one, to the progress, and report it."""
+        """Add a number of stories, perhaps a fraction, to `done`, and call `on_progress`."""
         self.done += stories
         if self.on_progress is not None:
             self.on_progress(self.done)
@@ -291,7 +292,7 @@ class Engine:
 def _chained(
     batches: Generator[list[Outcome], None, None], progress: Progress | None
 ) -> Generator[Outcome, None, None]:
-    """Yield the outcomes of each list of stories one by one, and count them as progress."""
+    """Yield the outcomes of each list in `batches` one by one, and count them as progress."""
     with closing(batches):
         for outcomes in batches:
             if progress is not None:

@@ -387,7 +387,8 @@ class StorySalience(Scored, Mapping[str, Any]):
         ]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return a table of sentences: columns sentence, start, end, window, each operation."""
+        """Return a table with a row per sentence: the sentence, start and end of its span, its
+        window (counted from 0), and its score by each operation."""
         import pandas
 
         window = [w for w, (lo, hi) in enumerate(self.windows) for _ in range(lo, hi)]
@@ -424,7 +425,7 @@ class StorySalience(Scored, Mapping[str, Any]):
 
 
 def shown_score(score: float, dtype: str | None) -> str:
-    """Return a score as text, with the decimals that are reliable in its dtype, at most three."""
+    """Return a score as text, with the decimals that hold in its dtype: 2 in bfloat16, else 3."""
     return f"{score:.{_HOLD.get(dtype or '', _DECIMALS)}f}"
 
 
