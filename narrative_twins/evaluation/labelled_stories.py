@@ -205,11 +205,11 @@ def _rows(
 
     def normalize(row: Mapping[str, Any], where: str) -> Row:
         """Return a row in the columns of its kind of data. `where` names the row in errors."""
+        if first.get("turning_points") is None:
+            return story_salience(row, where)
         if is_nested(find_column(first, *STORY_NAMES)):
             return window_twins(row, where, _WINDOWS)
-        if first.get("turning_points") is not None:
-            return turning_points(row, where, _WINDOWS, cleaning)
-        return story_salience(row, where)
+        return turning_points(row, where, _WINDOWS, cleaning)
 
     return [{"id": id_, **normalize(row, where)} for where, id_, row in records]
 

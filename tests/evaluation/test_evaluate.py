@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from datasets import Dataset
 
 from narrative_twins import OPERATIONS, StoryEncoder, evaluate, score_stories
 from narrative_twins.commands.cli import main
@@ -279,6 +280,9 @@ def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
     assert latex.count(r"\toprule") == 2 and "95 \\% interval" in latex
 
 
+WINDOWS = {"story": [["A."], ["B."]], "labels": [1, 0]}
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -287,6 +291,7 @@ def test_files_of_a_folder(votes, films, bert_folder, tmp_path):
         ({"against": "trial"}, "no row 'trial' for votes; .*'default deletion', 'lead'"),
         ({"results": {"default": "x.jsonl"}}, "more than one scorer has the name 'default'"),
         ({"split": "test"}, "no split 'test' in votes, only train"),
+        ({"data": Dataset.from_list([WINDOWS])}, "story. is a list of lists"),
     ],
 )
 def test_wrong_arguments(options, problem, votes):
