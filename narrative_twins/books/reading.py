@@ -222,7 +222,7 @@ def count_story_files(paths: Iterable[str], input_format: str = "auto") -> int:
         if form == "json" or not os.path.isfile(path):
             return 0
         if form == "parquet":
-            from narrative_twins.data.files import count_rows
+            from narrative_twins.data.file_formats import count_rows
             from narrative_twins.data.rows import RowError
 
             try:
@@ -242,7 +242,7 @@ def count_story_files(paths: Iterable[str], input_format: str = "auto") -> int:
 def _rows(path: str, column: str | None) -> Iterator[Document]:
     """Yield the stories in the rows of a Parquet file or of a data set on the Hub."""
     # `datasets` and pyarrow take seconds to import.
-    from narrative_twins.data.files import read_records
+    from narrative_twins.data.file_formats import read_records
     from narrative_twins.data.rows import RowError
     from narrative_twins.data.sources import source_files
 

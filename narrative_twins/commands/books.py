@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
+from narrative_twins.books.chapters_and_scenes import LEVELS
 from narrative_twins.books.reading import read_book
 from narrative_twins.books.result import read_book_salience
-from narrative_twins.books.table import LEVELS
 from narrative_twins.commands.common import (
     EncoderOptions,
     check_output,
@@ -32,8 +32,8 @@ from narrative_twins.salience.result import PRIMARY_OPERATION
 from narrative_twins.writing import STDIN, JsonlLog, check_writable, digest, for_terminal
 
 if TYPE_CHECKING:
+    from narrative_twins.books.chapters_and_scenes import BookTable
     from narrative_twins.books.scoring import BookScorer
-    from narrative_twins.books.table import BookTable
 
 _LEVELS = Names(lambda: LEVELS)
 _OPERATIONS = Choices(lambda: OPERATIONS)
@@ -110,8 +110,8 @@ def _load(
 ) -> tuple[BookTable, BookScorer]:
     """Return the table of the book in a file, and the scorer of `levels` with its encoder. The book
     is read first, so that its errors are reported before the encoder is loaded."""
+    from narrative_twins.books.chapters_and_scenes import book_table
     from narrative_twins.books.scoring import BookScorer, level_operations
-    from narrative_twins.books.table import book_table
 
     with usage_errors():
         level_operations(levels, scoring)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from narrative_twins.data.files import Record, read_records
+from narrative_twins.data.file_formats import Record, read_records
 from narrative_twins.data.rows import (
     Row,
     RowError,

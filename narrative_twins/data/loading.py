@@ -14,7 +14,7 @@ import datasets
 from datasets import Features, List, Value
 
 from narrative_twins.data import labels, rows
-from narrative_twins.data.files import Record, read_records
+from narrative_twins.data.file_formats import Record, read_records
 from narrative_twins.data.rows import Cleaning, Row, RowError, ShortWindowError
 from narrative_twins.data.sources import (
     JUDGED_CORPORA,

@@ -20,7 +20,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
 from pyarrow.parquet import read_table
 
-from narrative_twins.data.files import DATA_PATTERNS, is_data_file
+from narrative_twins.data.file_formats import DATA_PATTERNS, is_data_file
 
 Name: TypeAlias = str | os.PathLike[str]
 Rows: TypeAlias = Name | Dataset | Iterable[Name]

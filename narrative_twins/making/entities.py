@@ -16,7 +16,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from narrative_twins.data.files import read_records
+from narrative_twins.data.file_formats import read_records
 from narrative_twins.data.rows import (
     NEGATIVE_TWIN_NAMES,
     TEXT_COLUMNS,

@@ -19,7 +19,7 @@ from narrative_twins.books.reading import (
     read_book,
     read_story_files,
 )
-from narrative_twins.data.files import read_records
+from narrative_twins.data.file_formats import read_records
 from narrative_twins.data.rows import RowError
 
 from support.books import WRITERS, WrittenChapter, outline, pdf

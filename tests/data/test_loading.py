@@ -18,7 +18,7 @@ from narrative_twins.data import (
     load_turning_points,
     load_window_twins,
 )
-from narrative_twins.data.files import read_records
+from narrative_twins.data.file_formats import read_records
 from narrative_twins.data.loading import StoryTwinsBuilder, WindowTwinsBuilder
 from narrative_twins.stories import reading
 
