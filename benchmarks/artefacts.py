@@ -33,7 +33,8 @@ from speed import write_report
 
 from narrative_twins import OPERATIONS, Story, StoryEncoder, score_stories
 from narrative_twins.evaluation.labelled_stories import LabelledStories, load_labelled
-from narrative_twins.evaluation.metrics import auc, mean, spearman
+from narrative_twins.evaluation.metrics import auc, spearman
+from narrative_twins.evaluation.significance import mean
 
 Scores = NDArray[np.float64]
 FILES = {"five sentences": "roc_val.json", "synopses": "tripod_train.json"}
@@ -43,8 +44,7 @@ WHOLE = "whole story as prefix"
 
 @dataclass
 class Sample:
-    """A story with its labels, the lengths of its sentences in tokens, and its scores by
-    operation."""
+    """A story with labels, the tokens of each sentence, and scores by operation."""
 
     story: Story
     labels: Sequence[float]

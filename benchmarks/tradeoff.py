@@ -30,7 +30,8 @@ from narrative_twins import Story, StoryEncoder
 from narrative_twins.baselines import baseline_scores
 from narrative_twins.evaluation.agreement import turning_point_areas
 from narrative_twins.evaluation.labelled_stories import LabelledStories, load_labelled
-from narrative_twins.evaluation.metrics import mean, mean_of_means, spearman
+from narrative_twins.evaluation.metrics import spearman
+from narrative_twins.evaluation.significance import mean, mean_of_means
 from narrative_twins.plots.figures import space_labels
 from narrative_twins.plots.style import MUTED, PAGE, figure_style, line_style, new_figure
 from narrative_twins.plots.style import save_figure as save

@@ -21,7 +21,7 @@ from transformers.utils import logging as transformers_logging
 
 from narrative_twins import OPERATIONS, evaluate
 from narrative_twins.data import loading
-from narrative_twins.evaluation import comparison, metrics, scorers
+from narrative_twins.evaluation import comparison, scorers, significance
 
 from support.chat_server import Model, serving
 from support.examples import EXAMPLES, run
@@ -354,7 +354,7 @@ RUNS += "wiki_mlm wiki_dropout_twins wiki_ettin wiki_no_distractors".split()
 @pytest.mark.slow
 def test_smoke_fills_every_cell(work, monkeypatch):
     """With short stories and films; runs are validated from the beginning."""
-    monkeypatch.setattr(metrics, "RESAMPLES", 50)
+    monkeypatch.setattr(significance, "RESAMPLES", 50)
     monkeypatch.setattr(scorers, "RANDOM_DRAWS", 2)
     # What takes long and is tested elsewhere.
     monkeypatch.setattr(loading, "corpus_files", cache(loading.corpus_files))

@@ -14,7 +14,7 @@ import pytest
 from test_paper import FIVE, save_run
 
 from narrative_twins.commands.cli import command_line
-from narrative_twins.evaluation import labelled_stories, metrics, scorers
+from narrative_twins.evaluation import labelled_stories, scorers, significance
 from narrative_twins.training import script
 
 from support import examples
@@ -40,7 +40,7 @@ def commands(program: str) -> list[str]:
 def work(tmp_path, monkeypatch) -> Path:
     """A folder with what the placeholders of the page stand for."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(metrics, "RESAMPLES", 50)
+    monkeypatch.setattr(significance, "RESAMPLES", 50)
     monkeypatch.setattr(scorers, "RANDOM_DRAWS", 2)
     for name in ("examples", "narrative_twins"):
         Path(name).symlink_to(ROOT / name)

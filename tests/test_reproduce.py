@@ -10,7 +10,7 @@ import pytest
 import replication
 import reproduce
 
-from narrative_twins.evaluation.metrics import paired_permutation_test
+from narrative_twins.evaluation.significance import paired_permutation_test
 
 from support.examples import EXAMPLES
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.evaluation.metrics import bootstrap_interval, paired_permutation_test
+from narrative_twins.evaluation.significance import bootstrap_interval, paired_permutation_test
 from narrative_twins.evaluation.tables import Cell, Table, figure, interval, p_value
 
 METRIC = {"stories": "spearman", "synopses": "auc"}

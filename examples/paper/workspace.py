@@ -17,9 +17,10 @@ from narrative_twins.data.rows import Cleaning
 from narrative_twins.data.sources import CORPORA
 from narrative_twins.evaluation.comparison import COLUMNS, PEOPLE, Comparison
 from narrative_twins.evaluation.labelled_stories import DataSummary, LabelledStories
-from narrative_twins.evaluation.metrics import label_entropy, mean
+from narrative_twins.evaluation.metrics import label_entropy
 from narrative_twins.evaluation.run import measure_people
 from narrative_twins.evaluation.scorers import saved_runs
+from narrative_twins.evaluation.significance import mean
 from narrative_twins.prompting.question_styles import STYLES
 
 CORPUS_LABELS = {

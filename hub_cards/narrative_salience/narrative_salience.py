@@ -4,7 +4,8 @@ import datasets
 import evaluate
 
 from narrative_twins.evaluation.agreement import turning_point_areas
-from narrative_twins.evaluation.metrics import auc, label_entropy, mean, partial_spearman, spearman
+from narrative_twins.evaluation.metrics import auc, label_entropy, partial_spearman, spearman
+from narrative_twins.evaluation.significance import mean
 
 DESCRIPTION = """\
 Agreement of sentence scores with human labels of important sentences. The configurations are

@@ -13,7 +13,7 @@ from narrative_twins.books.blocks import Book
 from narrative_twins.books.docx import docx_book
 from narrative_twins.books.epub import epub_book
 from narrative_twins.books.markup import html_book, markdown_book
-from narrative_twins.books.plain import pdf_book, plain_book
+from narrative_twins.books.text_and_pdf import pdf_book, plain_book
 from narrative_twins.extras import check_extra
 from narrative_twins.stories.reading import (
     ROWS,
@@ -73,8 +73,8 @@ def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
     """Read a book from a file.
 
     - Plain text in UTF-8: a paragraph is the lines up to a blank line, or each line if most text is
-      in lines longer than `plain.WRAPPED`. Headings are found by `find_headings`. The header and
-      the licence of Project Gutenberg are left out.
+      in lines longer than `WRAPPED` of `text_and_pdf`. Headings are found by `find_headings`. The
+      header and the licence of Project Gutenberg are left out.
     - HTML, and Markdown as the HTML it is converted to: `h1` to `h6` are headings. Navigation,
       asides, notes, captions, page numbers, hidden elements and paragraphs of links are left out.
     - EPUB 2 and 3: the documents in reading order. A chapter without a heading gets its heading
@@ -87,7 +87,7 @@ def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
       are rare, more blank lines than usual in text, and empty paragraphs in other formats.
 
     No other file is opened, and nothing is unpacked to disk. Limits are `MAX_FILE`, and in the
-    modules `zip_archive`, `markup` and `plain`.
+    modules `zip_archive`, `markup` and `text_and_pdf`.
 
     Args:
         path: the file.

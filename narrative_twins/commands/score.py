@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from narrative_twins.books.blocks import Book
-from narrative_twins.books.plain import is_of_gutenberg
 from narrative_twins.books.reading import count_story_files
+from narrative_twins.books.text_and_pdf import is_of_gutenberg
 from narrative_twins.commands.common import (
     FILES,
     EncoderOptions,

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias, get_args
 
-from narrative_twins.evaluation.metrics import METRICS, Mean, auc, mean
+from narrative_twins.evaluation.metrics import METRICS, auc
+from narrative_twins.evaluation.significance import Mean, mean
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.sentences import Span
 

@@ -15,8 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from narrative_twins.evaluation.labelled_stories import DataSummary
-from narrative_twins.evaluation.metrics import (
-    METRICS,
+from narrative_twins.evaluation.metrics import METRICS
+from narrative_twins.evaluation.significance import (
     bootstrap_interval,
     mean_of_means,
     paired_permutation_tests,

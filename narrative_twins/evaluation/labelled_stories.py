@@ -19,7 +19,8 @@ from narrative_twins.data.rows import (
     window_twins,
 )
 from narrative_twins.data.sources import CORPORA, DataSource, corpus_files, source_files
-from narrative_twins.evaluation.metrics import label_entropy, mean
+from narrative_twins.evaluation.metrics import label_entropy
+from narrative_twins.evaluation.significance import mean
 from narrative_twins.stories.story import Story
 
 _WINDOWS = 5

@@ -19,7 +19,7 @@ from narrative_twins.data.sources import DataSource
 from narrative_twins.evaluation.agreement import Rule, turning_point_areas
 from narrative_twins.evaluation.comparison import PARTIAL, PEOPLE, Comparison, long_table
 from narrative_twins.evaluation.labelled_stories import DataSummary, LabelledStories, load_labelled
-from narrative_twins.evaluation.metrics import METRICS, mean, partial_spearman
+from narrative_twins.evaluation.metrics import METRICS, partial_spearman
 from narrative_twins.evaluation.scorers import (
     Scorer,
     Scores,
@@ -27,6 +27,7 @@ from narrative_twins.evaluation.scorers import (
     encoder_runs,
     saved_runs,
 )
+from narrative_twins.evaluation.significance import mean
 from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.writing import atomic_write, for_terminal
 

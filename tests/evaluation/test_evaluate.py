@@ -13,7 +13,7 @@ from datasets import Dataset
 from narrative_twins import OPERATIONS, StoryEncoder, evaluate, score_stories
 from narrative_twins.commands.cli import main
 from narrative_twins.data import RowError
-from narrative_twins.evaluation import metrics, scorers
+from narrative_twins.evaluation import scorers, significance
 from narrative_twins.evaluation.labelled_stories import load_labelled
 from narrative_twins.evaluation.metrics import partial_spearman
 from narrative_twins.writing import JsonlLog
@@ -40,7 +40,7 @@ SENTENCES = [sentences for sentences, _ in STORIES]
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch):
     """Tests and intervals of 200 resamples, as 10,000 take most of the time."""
-    monkeypatch.setattr(metrics, "RESAMPLES", 200)
+    monkeypatch.setattr(significance, "RESAMPLES", 200)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_seeds_are_runs_of_a_line_and_tests_take_the_median_run(votes, bert_fold
     table = found.values[found.values["metric"] == "spearman"]
     median = table[(table["run"] == line["run"]) & (table["operation"] == "deletion")]["value"]
     trail = table[table["scorer"] == "trail"]["value"]
-    p = metrics.paired_permutation_test(median, trail)
+    p = significance.paired_permutation_test(median, trail)
     assert found.p_values["votes", "mine deletion", "spearman"] == p
     assert ("votes", "trail", "spearman") not in found.p_values
     means = lines_of(found, "spearman")["mean"].drop("people, one of them")

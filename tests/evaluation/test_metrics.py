@@ -12,15 +12,12 @@ from scipy.stats import entropy, pearsonr, rankdata, spearmanr
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import roc_auc_score
 
-from narrative_twins.evaluation.metrics import (
-    auc,
+from narrative_twins.evaluation.metrics import auc, label_entropy, partial_spearman, spearman
+from narrative_twins.evaluation.significance import (
     bootstrap_interval,
-    label_entropy,
     mean,
     mean_of_means,
     paired_permutation_test,
-    partial_spearman,
-    spearman,
 )
 
 numbers = st.one_of(st.integers(0, 3).map(float), st.floats(-1, 1))
