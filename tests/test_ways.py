@@ -122,7 +122,7 @@ def test_the_way_of_a_training_step(tmp_path, monkeypatch, bert_folder):
     assert way == documented("From a script to a step of training") and len(way) <= 14
 
 
-SHARED = {"extras", "writing", "commands.cli", "commands.options", "commands.common"}
+SHARED = {"extras", "writing", "commands.cli", "commands.signatures", "commands.common"}
 
 
 def test_the_way_of_labels(bert_folder, tmp_path, monkeypatch, capsys):

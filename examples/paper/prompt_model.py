@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 import click
 
 from narrative_twins.commands.common import RequestOptions
-from narrative_twins.commands.options import Count, Names, command
+from narrative_twins.commands.signatures import Count, Names, command
 from narrative_twins.evaluation.labelled_stories import load_labelled
 from narrative_twins.prompting.prompted import SAMPLES, prompted_salience
 from narrative_twins.show.formats import write_results

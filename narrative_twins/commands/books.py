@@ -24,8 +24,8 @@ from narrative_twins.commands.common import (
     watch,
     write_resumable,
 )
-from narrative_twins.commands.options import Choices, Count, Names, command, usage_errors
 from narrative_twins.commands.outputs import JSON_LINES, ResultOutput, write_pieces
+from narrative_twins.commands.signatures import Choices, Count, Names, command, usage_errors
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.salience.result import PRIMARY_OPERATION

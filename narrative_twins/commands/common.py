@@ -15,7 +15,7 @@ import click
 from tqdm import tqdm
 
 from narrative_twins.books.reading import BOOK_FORMATS, read_story_files
-from narrative_twins.commands.options import Choices, Count, Group, Names, Option, Parsed
+from narrative_twins.commands.signatures import Choices, Count, Group, Names, Option, Parsed
 from narrative_twins.extras import user_module
 from narrative_twins.prompting.chat import ATTEMPTS, Server
 from narrative_twins.salience.operations import OPERATIONS

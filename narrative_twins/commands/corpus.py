@@ -26,7 +26,7 @@ from narrative_twins.commands.common import (
     tell,
     watch,
 )
-from narrative_twins.commands.options import Count, command
+from narrative_twins.commands.signatures import Count, command
 from narrative_twins.salience.options import FAST
 from narrative_twins.stories.story import StoryError
 from narrative_twins.writing import STDIN, for_terminal

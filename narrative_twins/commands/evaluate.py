@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import click
 
 from narrative_twins.commands.common import EncoderOptions, on_interrupt, scoring_options, watch
-from narrative_twins.commands.options import Group, Names, command, read
+from narrative_twins.commands.signatures import Group, Names, command, read
 from narrative_twins.writing import for_terminal
 
 

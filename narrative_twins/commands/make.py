@@ -25,7 +25,7 @@ from narrative_twins.commands.common import (
     shows_progress,
     tell,
 )
-from narrative_twins.commands.options import Choices, Count, Names, command
+from narrative_twins.commands.signatures import Choices, Count, Names, command
 from narrative_twins.prompting.chat import ServerError
 from narrative_twins.prompting.prompted import SAMPLES
 from narrative_twins.stories.story import Story, StoryError, Windows, parse_windows

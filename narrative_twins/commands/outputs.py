@@ -14,7 +14,7 @@ from rich.console import Console
 
 from narrative_twins.books.result import BookSalience, is_book_salience, read_book_salience
 from narrative_twins.commands.common import check_input, check_output, output_format, percentage
-from narrative_twins.commands.options import Choices, Count, command
+from narrative_twins.commands.signatures import Choices, Count, command
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import FORMATS, book_formats, read_results, write_results
 from narrative_twins.show.terminal import in_encoding

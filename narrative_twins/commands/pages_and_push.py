@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import click
 
 from narrative_twins.commands.common import check_rows_file, tell
-from narrative_twins.commands.options import Count, command
+from narrative_twins.commands.signatures import Count, command
 from narrative_twins.writing import JsonlLog, for_terminal
 
 

@@ -21,8 +21,8 @@ from narrative_twins.commands.common import (
     watch,
     write_resumable,
 )
-from narrative_twins.commands.options import command
 from narrative_twins.commands.outputs import ResultOutput
+from narrative_twins.commands.signatures import command
 from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.show.formats import result_data
