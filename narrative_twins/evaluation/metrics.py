@@ -11,6 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
+from narrative_twins.evaluation.significance import Mean as Mean
+from narrative_twins.evaluation.significance import bootstrap_interval as bootstrap_interval
+from narrative_twins.evaluation.significance import mean as mean
+from narrative_twins.evaluation.significance import mean_of_means as mean_of_means
+from narrative_twins.evaluation.significance import (
+    paired_permutation_test as paired_permutation_test,
+)
+from narrative_twins.evaluation.significance import (
+    paired_permutation_tests as paired_permutation_tests,
+)
+
 
 def spearman(scores: ArrayLike, counts: ArrayLike) -> float:
     """Return Spearman's rank correlation, ties with mean ranks; nan if either list is constant."""
