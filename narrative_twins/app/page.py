@@ -166,7 +166,8 @@ class ScoringPage:
         return {**changes, self.key: key, self.status: part("status", " ".join(notes))}
 
     def shade(self, key: str, operation: str) -> dict[Any, Any]:
-        """Return the changes that show a story, the result under `key`, shaded by an operation."""
+        """Return changes of the page that show the story whose result has the `key`, shaded by an
+        operation; or a message, if there is no such result or it has no such operation."""
         result = self.scoring.results.get(key)
         if not isinstance(result, StorySalience) or operation not in result.scores:
             return {self.status: part("problem", _NO_RESULT)}

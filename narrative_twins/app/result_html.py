@@ -26,9 +26,9 @@ def part(name: str, *values: Any) -> str:
 
 
 def shaded_text(result: StorySalience, operation: str) -> str:
-    """Return the text of a story as HTML, with its line breaks. A sentence is a `span` of class
-    `sentence`, if in the most salient fifth also of class `top`. The attribute `data-scores` has
-    its scores, the variables `--light` and `--dark` have its shades by `operation`."""
+    """Return the text of a story as HTML, with its line breaks. Each sentence is a `span` of class
+    `sentence`, in the most salient fifth also of class `top`. CSS variables of the span, `--light`
+    and `--dark`, are its shades by `operation`; `data-scores` has its rank and scores."""
     text, end, sentences = displayed(result.story.text), 0, []
     scores, top = result.shaded(operation), marked(result, operation)
     light, dark = shades(scores), shades(scores, PALE_DARK, STRONG_DARK)

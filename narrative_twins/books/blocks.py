@@ -153,7 +153,7 @@ class Book:
     @property
     def notes(self) -> list[str]:
         """Sentences about what was read: how many blocks are left out for which reason, a warning
-        if they have a larger share of the letters than `MUCH`, and one for each unreadable part."""
+        if more than `MUCH` of the letters are left out, and a warning for each unreadable part."""
         counts, letters = Counter[str](), 0
         for block in self.left_out:
             if block.reason != HEADING:
@@ -373,8 +373,8 @@ def _with_headings(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def _end_of_heading(blocks: Sequence[Block], at: int, label: str) -> int:
-    """Return the index after the paragraphs which begin at the block `at` and together have the
-    letters `label`: for `"chapter1"`, after `Chapter` and `1`. Return `at` if there are none."""
+    """Return the index after the paragraphs that spell `label`, from `blocks[at]` on: `at + 2` for
+    `Chapter` and `1`, if the label is `"chapter1"`. Return `at` if they do not spell the label."""
     compared, stop = 0, at
     while stop < len(blocks) and blocks[stop].kind == "paragraph":
         letters = blocks[stop].letters

@@ -262,7 +262,7 @@ class _HtmlReader:
         self._end_block()
 
     def _start_element(self, element: Any) -> str | None:
-        """Begin an element; return the reason to leave the element out, None if it stays."""
+        """Read the start of an element. Return why to leave the element out, or None to keep it."""
         name = local_name(element.tag)
         values = {local_name(key): value for key, value in element.items()}
         reason = _reason(name, values)

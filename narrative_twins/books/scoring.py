@@ -198,8 +198,8 @@ class BookScorer:
 
     def _level_scores(self, level: Level, sums: NDArray[np.float64]) -> dict[str, list[float]]:
         """Return the scores, by operation, of units that are compared with one another: all
-        chapters or the scenes of a chapter. Each row of `sums` has the sum of the token states of a
-        unit, and their number as the last value."""
+        chapters or the scenes of a chapter. Each row of `sums` is of one unit: the sum of its token
+        states and, as the last value, the number of its tokens."""
         return {
             operation.name: one_pass_scores(operation, sums, len(sums)).tolist()
             for operation in self.operations.get(level, ())

@@ -83,7 +83,7 @@ def pdf_book(data: bytes) -> Book:
     words = set(_COMPOUND.findall(text))
 
     def joined(word: re.Match[str]) -> str:
-        """Return a divided word in one piece, with its hyphen if the text has the word with one."""
+        """Join the parts of a divided word; keep the hyphen if other copies of the word have it."""
         hyphen = "-" * (f"{word[1]}-{word[2]}" in words)
         return f"{word[1]}{hyphen}{word[2]}\n"
 

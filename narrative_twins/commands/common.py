@@ -227,9 +227,9 @@ def shows_progress(quiet: bool) -> bool:
 
 
 def watch(quiet: bool, factor: float = 1.0) -> Any:
-    """Return the option `progress` of scoring: False if `quiet`, else a bar in a terminal, and an
-    estimate with advice if exact scoring takes long. The estimate is multiplied by `factor`, since
-    the progress may count only a part of what is scored."""
+    """Return a value for the option `progress` of scoring: False if `quiet`, else a `Watch`, which
+    shows a bar in a terminal and tells the user if exact scoring takes long. `factor` multiplies
+    its estimates: 10.0 if the progress counts one of ten shards."""
     from narrative_twins.salience.progress import Watch, format_duration
 
     def advise(exact: float, one_pass: float) -> None:

@@ -166,8 +166,8 @@ def make_judgments(
 
 
 def parse_similarities(text: str) -> dict[str, float]:
-    """Parse upper limits of similarity by language, such as `0.6,fr=0.681`. A number alone is the
-    limit of all languages that are not named; without it, these languages have their defaults."""
+    """Parse upper limits of similarity by language. `0.6,fr=0.7` is 0.7 for French and 0.6 for all
+    other languages; `fr=0.7` is 0.7 for French and the default limits for other languages."""
     from narrative_twins.making.long_twins import MAX_SIMILARITY, OTHER_LANGUAGES
 
     limits: dict[str, float] = {}

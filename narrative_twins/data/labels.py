@@ -69,9 +69,9 @@ def salience_records(path: str) -> Iterator[Record]:
 
 
 def story_salience(row: Mapping[str, Any], where: str) -> Row:
-    """Convert a row of a file to the columns of `load_story_salience`, except `id`. The row has
-    `story` (or `sentences`), optionally `title` (or `storytitle`) and `windows`, and labels in a
-    form that `load_story_salience` lists or `summaries` (or `summary`), or both."""
+    """Convert a row of a file to the columns of `load_story_salience`, except `id`. The row has a
+    story; labels, summaries or both; and optionally a title and windows. `load_story_salience`
+    lists the names of these columns, and the forms of labels. `where` locates the row in errors."""
     names = [name for name in LABEL_COLUMNS if row.get(name) is not None]
     # An empty list of choices says nothing, while an annotator may have highlighted nothing.
     full = [name for name in names if name not in CHOICES or row[name] != []]

@@ -57,7 +57,7 @@ def find_column(row: Mapping[str, Any], *names: str) -> Any:
 
 
 def require_column(row: Mapping[str, Any], where: str, *names: str) -> Any:
-    """Return the first content of these columns that is not missing or None, or raise RowError."""
+    """Return the content of the first of these columns that has any. Raise RowError if none has."""
     content = find_column(row, *names)
     if content is None:
         others = f" (or {', '.join(map(repr, names[1:]))})" if names[1:] else ""

@@ -396,9 +396,9 @@ def read_checkpoint_settings(
     name: str | Path, pooling: str | None = None, **hub: Any
 ) -> CheckpointSettings:
     """Return the settings of the checkpoint `name`, a folder or Hub id; the defaults if the
-    checkpoint has no settings. An adapter without settings has the settings of its base. With a
-    `pooling`, the settings of the pooling are not read, and are the defaults. `hub` are
-    `hub_options`. Raises OSError if a file of the settings is invalid or missing."""
+    checkpoint has no settings. An adapter without settings has the settings of its base. Unless
+    `pooling` is None, the settings of the pooling are defaults, whatever the checkpoint has. `hub`
+    are `hub_options`. Raises OSError if a file of the settings is invalid or missing."""
     with loading_errors(name, "the settings of encoder"):
         modules = read_json(name, "modules.json", hub)
         if modules is None:

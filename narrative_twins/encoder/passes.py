@@ -105,8 +105,8 @@ class ForwardPasses:
 
     @property
     def products(self) -> AbstractContextManager[Any]:
-        """A context manager: within its `with` block, torch computes matrix products as in these
-        passes, in `dtype`, and on some CPUs as convolutions."""
+        """A context manager: within its `with` block, torch computes matrix products as the passes
+        of this encoder do: in `dtype`, and on some CPUs as convolutions."""
         if self._products_dtype is not None:
             return torch.autocast(self.device.type, self._products_dtype)
         return ConvolvedLinear() if linear_is_convolution(self.device) else nullcontext()
@@ -255,12 +255,12 @@ class ForwardPasses:
             self.batch_tokens = 1
 
     def _attentions(self) -> list[str]:
-        """Return the names of attentions to try for packed texts, the fastest first."""
+        """Return the attention implementations to try for packed texts, the fastest first."""
         flash = self.device.type == "cuda" and self.dtype in (torch.float16, torch.bfloat16)
         return [FLASH, PACKED] if flash else [PACKED]
 
     def _run(self, rows: list[Ids]) -> torch.Tensor:
-        """Prepare the model by `running`, and return the `states` of texts."""
+        """Return the token states of texts, as `states`, in a block `with self.running()`."""
         with self.running():
             return self.states(rows)
 

@@ -268,8 +268,8 @@ def _concatenates(first: list[Ids], later: list[Ids], forwards: Ids, backwards: 
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Divide a text into pieces of at most `PIECE` characters, at spaces if possible, and yield
-    them without these spaces."""
+    """Yield a text in pieces of at most `PIECE` characters. Where possible, a piece ends before a
+    space, and the next piece begins after the space."""
     start = 0
     while len(text) - start > PIECE:
         space = text.rfind(" ", start + PIECE // 2, start + PIECE)

@@ -204,7 +204,7 @@ class Comparison:
 
     @cached_property
     def _medians(self) -> dict[tuple[str, ...], NDArray[np.float64]]:
-        """Arrays of shape (stories, turning points) of the median runs, by line and metric."""
+        """By line and metric, the values of the median run, shape (stories, turning points)."""
         arrays = self._arrays.items()
         return {key[:4]: array for key, array in arrays if self._median_runs[key[:3]] == key[4]}
 

@@ -81,7 +81,7 @@ class DataSummary:
 
     @classmethod
     def of(cls, data: LabelledStories, rule: str) -> DataSummary:
-        """Return the summary of labelled stories; `rule`: see `agreement_with_turning_points`."""
+        """Count the figures of `data`. Only the rule `"numbered"` leaves turning points out."""
         counts = data.name, len(data), sum(map(len, data.stories))
         if data.points is not None:
             outside = [

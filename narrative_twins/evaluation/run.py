@@ -155,7 +155,7 @@ def encoder_name(encoder: Any) -> str:
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:
-    """Raise a `ValueError` if a name occurs twice. `kind` is what the names stand for."""
+    """Raise a `ValueError` if a name occurs twice. `kind` says what has the names: `"data set"`."""
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"more than one {kind} has the name {twice[0]!r}; rename one of them")
 

@@ -124,8 +124,8 @@ def _facts(facts: Facts | None, default: Facts) -> Facts:
 
 
 def base_model(model: Any) -> tuple[str, str | None]:
-    """Return how a card names the base of a `transformers` model, the checkpoint that it was loaded
-    from, without any local path; and the Hub id of the base, None if the base has none."""
+    """Return the name, for a card, and the Hub id of the checkpoint that a `transformers` model was
+    loaded from. A checkpoint without an id is named like `a local bert model`, with the id None."""
     name = str(getattr(model.config, "_name_or_path", "") or "")
     kind = adapter_kind(model)
     adapter = f", with an adapter ({kind}) merged into it" if kind is not None else ""

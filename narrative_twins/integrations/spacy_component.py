@@ -24,9 +24,8 @@ _LOADING = ("device", "dtype", "context_tokens")
 
 def register_extensions(attribute: str = "salience") -> None:
     """Register the spaCy attributes `doc._.salience`, `doc._.salience_data` and
-    `sentence._.salience`, to read documents that were scored elsewhere; a `SalienceComponent` does
-    so too. `attribute` replaces `salience` in these names. Raises ValueError if another library has
-    registered a name."""
+    `sentence._.salience`, to read documents that were scored elsewhere. `attribute` replaces
+    `salience` in these names. Raises ValueError if another library has registered a name."""
     check_extra("spacy")
     if not Doc.has_extension(f"{attribute}_data"):
         Doc.set_extension(attribute, getter=partial(_salience_of, f"{attribute}_data"))

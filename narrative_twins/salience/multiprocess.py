@@ -48,7 +48,8 @@ def in_processes(
 
 
 def _pool_results(start: bytes, tasks: Iterable[Any], count: int) -> Generator[Any, None, None]:
-    """Yield the result of each task, as `in_processes` with a `start` that is pickled."""
+    """Yield the results of `tasks` in order, computed by `count` processes. Each process unpickles
+    `start`, calls it with the number of the process, and applies the returned function to tasks."""
     threads = max(1, torch.get_num_threads() // count)
     # On Linux processes of one thread are copies of this one, like the workers of torch's
     # DataLoader, and import nothing. Torch's threads and accelerators can't be copied, nor what

@@ -156,8 +156,7 @@ class Operation(ABC):
     def compared(self, scores: NDArray[np.float64], windows: Sequence[Span]) -> NDArray[np.float64]:
         """Return the scores of a story, one per sentence, as ranks, stars and shades compare them;
         by default unchanged. An operation whose scores depend on the place in a window can return
-        each score relative to the usual score at its place. `windows` are the windows of the
-        story."""
+        each score relative to the usual score at its place. `windows` are the story's windows."""
         return scores
 
     def one_pass(self, sums: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -396,7 +395,7 @@ class Summarization(Operation):
     meaning = "how much of the story the sentence alone tells"
 
     def orders(self, window: Window) -> Iterator[Order]:
-        """Yield the story, then each sentence of the window alone."""
+        """Yield an order of all sentences read, then an order of each window sentence alone."""
         yield window.base
         for i in range(window.lo, window.hi):
             yield (i,)

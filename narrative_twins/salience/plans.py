@@ -201,9 +201,8 @@ def one_pass_plans(
 
 
 def one_pass_share(encoder: StoryEncoder, operations: Sequence[Operation], story: Story) -> float:
-    """Estimate how much one pass over a story reads, as a share of what exact plans read, from the
-    first windows of the story. Returns 1.0 if the encoder does not pool the mean, or if no
-    operation has a one-pass form."""
+    """Estimate how many sentences of a story one pass reads per sentence that exact plans read; 1.0
+    if the encoder does not pool the mean, or if no operation has a one-pass form."""
     if encoder.pooling != "mean" or not any(operation.has_one_pass for operation in operations):
         return 1.0
     tokens, spans = encoder.tokenize(story.sentences), story.windows[:_SAMPLE]

@@ -64,8 +64,8 @@ class Scored:
         return self.scores[name]
 
     def compared(self, operation: str | None = None) -> list[float]:
-        """Return the scores by an operation as `rank`, `top`, stars and shades compare them, see
-        `Operation.compared`. Scores of disruption are adjusted for the place in a window."""
+        """Return a value per unit, by which `rank`, `top`, stars and shades compare the units: the
+        score; for disruption, the score relative to the usual score at its place in the window."""
         name = self.primary_operation if operation is None else operation
         scores = self.scores_of(name)
         # Saved scores may be by an operation of somebody who has not registered it here.
@@ -103,8 +103,8 @@ class Scored:
         return ranks
 
     def highest(self, k: int, operation: str | None = None) -> list[int]:
-        """Return the indices of the k most salient units (all if there are fewer) by `compared`,
-        most salient first, ties in order."""
+        """Return the indices of the k most salient units, or of all if there are fewer. They are
+        sorted by the values of `compared`, highest first; units of equal value stay in order."""
         if k < 0:
             raise ValueError(f"top({k}): the number can't be negative")
         values = self.compared(operation)
@@ -333,8 +333,8 @@ class StorySalience(Scored, Mapping[str, Any]):
 
     @property
     def unsplit(self) -> str:
-        """What is wrong with a text in which full stops seem to be missing, and the cure, to follow
-        "The text": `has a sentence of 5,000 characters, ...`. Empty for other texts."""
+        """For a story with a very long sentence, perhaps for lack of full stops: the problem and
+        its cure, to follow "The text": `has a sentence of 5,000 characters, ...`. Else empty."""
         longest = max(map(len, self.sentences))
         if longest <= LONG_SENTENCE:
             return ""

@@ -322,12 +322,12 @@ def _story_column(columns: Sequence[str], asked: str | None, where: str = "") ->
 
 
 def _story_in_cells(row: Row, column: str | None) -> Any:
-    """Check the row of a table by `check_cells`, and return its story by `story_in_column`."""
+    """Return the story in a CSV row, see `story_in_column`. Raises ValueError for invalid cells."""
     return story_in_column(check_cells(row), column)
 
 
 def _story_in_json(line: bytes, column: str | None) -> Any:
-    """Parse a line of JSON Lines, and return its story by `story_in_column`."""
+    """Return the story in a line of JSON, see `story_in_column`. Raises ValueError if invalid."""
     return story_in_column(_json_line(line), column)
 
 

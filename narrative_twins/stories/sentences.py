@@ -570,8 +570,8 @@ def _is_title(line: str) -> bool:
 
 
 def _in_capitals(lines: Sequence[_Line]) -> list[_Line]:
-    """Return the lines in capitals that are paragraphs of their own, if these are headings: several
-    of them have prose after them, and none recurs as names in a play do. Otherwise return `[]`."""
+    """Return the lines in capitals, each a paragraph by itself, that are headings. Returns `[]`
+    unless several of them have prose after them, and no line recurs, as names do in a play."""
     counts = Counter(line.text for line in lines if line.text.isupper())
     places: list[list[_Line]] = []
     run, prose = list[_Line](), 0  # lines in capitals, and characters after them
@@ -596,7 +596,7 @@ def _counted(lines: Sequence[_Line]) -> list[_Line]:
     headings: list[_Line] = []
 
     def end(key: tuple[bool, bool]) -> None:
-        """End the run of numbers with `key`; add its lines to `headings` unless it is a list."""
+        """End the sequence of numbers `runs[key]`: its lines are headings unless it is a list."""
         run = runs.pop(key, [])
         is_list = len(run) > 1 and run[-1][0] - run[0][0] == len(run) - 1
         if not is_list and (len(run) > 1 or (key[1] and run and run[0][0] == 0)):

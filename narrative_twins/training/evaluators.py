@@ -159,7 +159,8 @@ class TwinsEvaluator(StoryEvaluator):
         super().__init__(name, "accuracy", context_tokens)
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
-        """Return the share of windows that are nearer to the twin, as `accuracy`."""
+        """Return `accuracy`: the share of windows, of all `rows`, whose vector is nearer to the
+        vector of the twin than to the vector of the distractor."""
         collator = TwinsCollator(encoder.tokenizer)
         starts = range(0, len(self.rows), self.batch_size)
         batches = (collator(self.rows[start : start + self.batch_size]) for start in starts)

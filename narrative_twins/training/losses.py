@@ -193,7 +193,7 @@ def _windowed_text(row: Mapping[str, Any], column: str, random: Random) -> Windo
 
 
 def checked_tokens(tokens: StoryTokenizer) -> StoryTokenizer:
-    """Return the tokenizer of a collator. Raises TypeError if it is not a `StoryTokenizer`."""
+    """Return `tokens` unchanged. Raises TypeError if it is not a `StoryTokenizer`."""
     if not isinstance(tokens, StoryTokenizer):
         raise TypeError(
             f"tokens is {type(tokens).__name__}, but must be a StoryEncoder's:"
@@ -235,7 +235,7 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
     @abstractmethod
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
         """Return the loss of a batch, a scalar, from its window vectors, shape (texts, W, D).
-        `layout` says what the vectors are of, in a form that the subclass makes in `forward`."""
+        `layout` tells which row each vector is of; `forward` of the subclass makes the layout."""
 
     def batch(self, features: Iterable[dict[str, Any]], column: str) -> dict[str, Any]:
         """Return the only batch in `features`. Raises ValueError if there are several batches, or

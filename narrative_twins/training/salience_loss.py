@@ -287,7 +287,7 @@ class SalienceLoss(WindowLoss):
         return self.loss_of_texts(texts, judged)
 
     def loss_of_vectors(self, vectors: Tensor, layout: Any) -> Tensor:
-        """Return the mean loss over the windows (with `across_windows`, stories) in `layout`."""
+        """Return the mean loss of the windows in `layout`; of its stories if `across_windows`."""
         # Similarities and softmax are computed in float32, also under mixed precision.
         with torch.autocast(vectors.device.type, enabled=False):
             if vectors.dtype in (torch.float16, torch.bfloat16):

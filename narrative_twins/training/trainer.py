@@ -268,8 +268,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return super().get_batch_sampler(dataset, batch_size, *args, **options)
 
     def get_multi_dataset_batch_sampler(self, *args: Any, **options: Any) -> Any:
-        """Return the usual sampler, with its batch size unset: several processes would otherwise
-        drop batches of another size as incomplete."""
+        """Return the usual sampler, with a batch size of None: otherwise several processes would
+        drop each batch that is smaller or larger than the batch size."""
         sampler: Any = super().get_multi_dataset_batch_sampler(*args, **options)
         sampler.batch_size = None
         return sampler
