@@ -3,6 +3,7 @@
 import logging
 import math
 import re
+from contextlib import nullcontext
 from itertools import count
 
 import numpy as np
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, StoryEncoder, StoryError, score_stories, split_sentences
-from narrative_twins.salience.operations import SIMILARITIES
+from narrative_twins.salience.operations import SIMILARITIES, resolve_operations
+from narrative_twins.salience.plans import exact_plans
 
 from support.models import DECODERS, encoder_of, small
 from support.scoring import TALE, FixedScores, assert_close, oracle_of, score_story
@@ -173,7 +175,15 @@ def test_window_with_too_many_tokens_is_refused_before_it_is_encoded(encoder, mo
     with pytest.raises(StoryError, match=problem):
         score_story(TALE, encoder, windows=1)
     assert not encoded
-    assert score_story(TALE, encoder, windows=1, operations="summarization").scores
+    # Exactly as many tokens as there may be, and one more.
+    operations = resolve_operations("summarization")
+    tokens = encoder.tokenize(split_sentences(TALE))
+    (plan,) = exact_plans(operations, tokens, [(0, len(tokens.texts))])
+    for limit in (plan.tokens, plan.tokens - 1):
+        monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", limit)
+        refused = pytest.raises(StoryError, match=f"{limit:,} tokens for summarization")
+        with refused if limit < plan.tokens else nullcontext():
+            assert score_story(TALE, encoder, windows=1, operations=operations).scores
 
 
 def test_scores_of_an_operation_are_checked(encoder):
