@@ -13,7 +13,7 @@ from narrative_twins.salience.plans import exact_plans, one_pass_plans, one_pass
 from narrative_twins.stories.story import Story
 
 from support.models import FAMILIES, encoder_of, small
-from support.scoring import assert_close, oracle_of, score_story
+from support.scoring import FixedScores, assert_close, oracle_of, score_story
 from support.strategies import stories, window_sizes
 
 STORY = ["Nadia ran.", "It rained on the old mill.", "She found a map under the floor."]
@@ -131,3 +131,12 @@ def test_shifting_to_all_positions_is_exact(encoder):
     assert complete == pytest.approx(exact, abs=1e-6)
     # Moving the first sentence forward or the second one back swaps the same two sentences.
     assert near[0] == pytest.approx(near[1], abs=1e-6) and near != pytest.approx(exact, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "operation"), [("first", Shifting()), ("mean", FixedScores([0.0]))]
+)
+def test_no_share_of_one_pass_is_estimated_where_there_is_none(pooling, operation):
+    story = Story.parse({"sentences": STORY})
+    assert one_pass_share(small(pooling=pooling), [operation], story) == 1
+    assert one_pass_share(small(), [Shifting()], story) < 1
