@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,8 +22,7 @@ from narrative_twins.salience.multiprocess import in_processes
 from narrative_twins.writing import ResumeError, atomic_write, difference
 
 ROWS = 1000
-"""Rows of a shard: few enough to hold, and to score again after an interruption, and many enough
-for a forward pass."""
+"""Rows of a shard: few enough to score again after an interruption, many for a forward pass."""
 SETTINGS = "_run.json"
 """The name of the file of settings. Readers of Parquet ignore names that begin with `_`."""
 
@@ -79,7 +78,7 @@ def score_corpus(
         rows: how many rows a shard has; twice `processes` shards are held at once.
         job: number and count of one of several jobs, perhaps on several machines, that write to one
             folder: job I of N scores every N-th shard.
-        processes: how many processes score, each a shard at a time; see `ScoringOptions`.
+        processes: how many processes score at most, each a shard at a time; see `ScoringOptions`.
         settings: further settings of the caller that the rows depend on, as JSON data by name.
         on_progress: called whenever a shard is complete, with the number of rows in the shard.
 
@@ -117,10 +116,12 @@ def score_corpus(
                     unscored.append((path, places))
                     yield stories
 
-    tables: Generator[pyarrow.Table, None, None] = (scorer.table(task) for task in tasks())
-    if processes > 1:
+    todo: Iterator[Sequence[Any]] = tasks()
+    todo = chain(iter(list(islice(todo, processes))), todo)  # no more processes than shards
+    tables: Generator[pyarrow.Table, None, None] = (scorer.table(task) for task in todo)
+    if len(unscored) > 1:
         scorer.unload()  # each process loads its own
-        tables = in_processes(scorer.start, tasks(), processes)
+        tables = in_processes(scorer.start, todo, len(unscored))
     with closing(tables):
         for scores in tables:
             path, shard = unscored.popleft()
@@ -162,9 +163,8 @@ def _blocks(
 
 def _complete_shard(path: Path, places: pyarrow.Table) -> pyarrow.Table | None:
     """Read the columns of a shard that are counted: `PLACE`, error and truncated. Returns None if
-    the file is missing or damaged, or has fewer rows than its block, since the input has grown.
-    Raises ResumeError if the file has other rows than `places`, the columns `PLACE` of its
-    block."""
+    the file is missing or damaged, or shorter than its block. Raises ResumeError if the file has
+    other rows than `places`, the columns `PLACE` of its block."""
     try:
         columns = [*PLACE.names, "error", "truncated"]
         shard = pyarrow.parquet.read_table(path, columns=columns, partitioning=None)

@@ -152,6 +152,10 @@ def test_rows_are_read_as_they_are_needed(tmp_path):
     assert done.added == 2
 
 
+def test_one_shard_needs_no_further_process(tmp_path):
+    assert score_corpus([("a", ["It rained."])], tmp_path, Lengths(), processes=2).added == 1
+
+
 @pytest.mark.slow
 def test_processes_write_what_one_writes(tmp_path, bert_folder):
     sources = [("a", [f"Nadia ran {n} miles. It rained." for n in range(25)] + [" "])]
