@@ -100,6 +100,10 @@ def test_a_module_is_imported_by_commands(module, bert_folder, tmp_path):
     assert row["scores"]["opening"][0] == pytest.approx(1) and len(row["sentences"]) == 3
     out = run(*score, "--similarity", "euclidean", "--format", "json").out
     assert json.loads(out)[0]["scores"]["opening"][0] == 0, "the similarity is the option's"
+    rows = [{"story": ["A.", "B b.", "C c c."], "labels": [1, 0, 2]}] * 2
+    write_rows(tmp_path / "labels.jsonl", rows)
+    evaluate = ["evaluate", tmp_path / "labels.jsonl", "--model", bert_folder, "--import", module]
+    assert "opening" in run(*evaluate, "--operations", "opening").out
     corpus = ["corpus", "in.jsonl", "-o", "out", "--model", bert_folder, "--exact"]
     corpus += ["--operations", "opening", "--import", "my_opening", "--split", "my_opening:halves"]
     assert run(*corpus, cwd=tmp_path).code == run(*corpus, cwd=tmp_path).code == 0
