@@ -53,18 +53,22 @@ def parse_arguments() -> argparse.Namespace:
     add(
         "--blocks",
         type=int,
-        help="parts of the corpus, each written as a whole (default: as Ray divides it)",
+        help="parts of a corpus in JSON Lines, each written as a whole (default, and of Parquet:"
+        " parts of --rows rows)",
     )
-    add("--rows", type=int, default=1000, help="rows of a batch")
+    add("--rows", type=int, default=500, help="rows of a batch")
     return parser.parse_args()
 
 
 def main() -> None:
     options = parse_arguments()
-    # On this machine, two slots apart from those of the workers, to read and write, and to leave
-    # out what is written; without them Ray waits forever. A cluster has numbers of its own.
-    cores = None if "RAY_ADDRESS" in os.environ else max(os.cpu_count() or 1, options.workers + 2)
-    ray.init(num_cpus=cores, log_to_driver=False)
+    cores = each = None  # A cluster has numbers of its own.
+    if "RAY_ADDRESS" not in os.environ:
+        # Workers share the cores: Ray gives torch as many threads as a worker has slots. Two more
+        # slots read, write, and leave out what is written; without them Ray waits forever.
+        each = max(1, (os.cpu_count() or 1) // options.workers)
+        cores = each * options.workers + 2
+    ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False)
     context = ray.data.DataContext.get_current()
     checkpoint = Path(options.checkpoint or f"{options.out.rstrip('/')}.checkpoint").resolve()
     context.checkpoint_config = CheckpointConfig(
@@ -75,6 +79,9 @@ def main() -> None:
     files = sorted(glob.glob(options.source)) or [options.source]
     read = ray.data.read_json if files[0].endswith((".json", ".jsonl")) else ray.data.read_parquet
     rows = read(files, override_num_blocks=options.blocks)
+    if options.blocks is None or read is ray.data.read_parquet:
+        # Ray reads a small file as one block, which a single worker would score.
+        rows = rows.repartition(target_num_rows_per_block=options.rows)
     # Tables of pyarrow keep the types of columns, also in a batch of which no story can be scored.
     scored = rows.map_batches(
         StoryScorer,
@@ -88,6 +95,7 @@ def main() -> None:
         batch_format="pyarrow",
         batch_size=options.rows,
         compute=ray.data.ActorPoolStrategy(size=options.workers),
+        num_cpus=None if options.gpus else each,
         num_gpus=options.gpus,
     )
     scored.write_parquet(str(Path(options.out).resolve()))

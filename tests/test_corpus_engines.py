@@ -55,7 +55,7 @@ def test_ray(command, expected, tmp_path):
     """One of two workers is killed, then the whole cluster; the same command resumes."""
     pytest.importorskip("ray", reason="ray is not installed; make corpora-test installs it")
     (home := tmp_path / "ray").mkdir()
-    settings = {"--column": "text", "--rows": 50, "--blocks": 50, "--workers": 2}
+    settings = {"--column": "text", "--rows": 50, "--workers": 2}
     options = [part for setting in settings.items() for part in setting]
     words = [*command("score_corpus_ray.py", tmp_path / "source" / "*.jsonl"), *options]
     environment = {**os.environ, "HOME": str(home), "RAY_USAGE_STATS_ENABLED": "0"}
@@ -65,7 +65,8 @@ def test_ray(command, expected, tmp_path):
 
     def workers(process):
         children = psutil.Process(process.pid).children(recursive=True)
-        return [child for child in children if "MapWorker" in " ".join(child.cmdline())]
+        lines = [child.as_dict(["cmdline"])["cmdline"] for child in children]  # of zombies None
+        return [child for child, line in zip(children, lines, strict=True) if "MapW" in str(line)]
 
     with started(*words, env=environment) as process:
         wait_until(lambda: len(workers(process)) == 2 and shards(), process)
