@@ -1,12 +1,15 @@
-"""Is more judged data worth writing? Agreement with readers against the number of judged stories.
+r"""Is more judged data worth writing? Agreement with readers against the number of judged stories.
 
     python examples/default_encoder/curve.py DATA --base runs/twins/encoder --out runs/curve
+    python examples/default_encoder/curve.py DATA --base runs/twins/encoder --out runs/curve-taught \
+        --labels runs/taught/stories.json
 
 From the encoder of twins, summarization learns the votes of the package's everyday stories, stories
 and distractors, each text once, in the order of a seed. The learning rate stays constant after its
 warmup, so the encoder after the first 256 texts is that of a run on 256 texts. Measured are the
 package's validation stories and the human labels of `roc_val.json` in DATA, all of them, since
-nothing is chosen here. Seeds that are done are not repeated; a seed takes 20 minutes on two slow
+nothing is chosen here. With `--labels`, the texts are stories of ROCStories that an encoder labelled
+(`train_votes.py --stage taught`) in place of the judged ones. Seeds that are done are not repeated; a seed takes 20 minutes on two slow
 CPU cores.
 """
 
@@ -66,7 +69,7 @@ class Curve(TrainerCallback):
 
 
 def run(
-    base: str, seed: int, evaluators: list[SalienceEvaluator], out: Path
+    base: str, seed: int, texts: Dataset, evaluators: list[SalienceEvaluator], out: Path
 ) -> dict[int, dict[str, float]]:
     """The metrics after each number of texts in one run."""
     model = trainable_encoder(base)
@@ -80,7 +83,7 @@ def run(
         str(out), seed=seed, save_strategy="no", logging_steps=10, report_to="none", **settings
     )
     curve = Curve(evaluators, arguments.per_device_train_batch_size)
-    rows, loss = judged_texts(seed).take(max(SIZES)), SalienceLoss(model, "summarization")
+    rows, loss = texts.take(max(SIZES)), SalienceLoss(model, "summarization")
     NarrativeTwinsTrainer(model, arguments, rows, loss=loss, callbacks=[curve]).train()
     return curve.found
 
@@ -94,6 +97,7 @@ def main() -> None:
         "--base", required=True, help="the encoder to start from, a folder or Hub id"
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--labels", type=Path, help="stories that an encoder labelled, in JSON")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     check_data(arguments.data)
@@ -111,7 +115,11 @@ def main() -> None:
     for seed in arguments.seeds:
         file = arguments.out / f"seed-{seed}.json"
         if not file.exists():
-            found = run(arguments.base, seed, evaluators, arguments.out)
+            texts = judged_texts(seed)
+            if arguments.labels:
+                rows = json.loads(arguments.labels.read_text(encoding="utf-8"))
+                texts = Dataset.from_list(rows).shuffle(seed)
+            found = run(arguments.base, seed, texts, evaluators, arguments.out)
             file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         runs.append(json.loads(file.read_text(encoding="utf-8")))
     columns = {f"{name}: {of}": f"{name}_{of}_spearman" for name in labelled for of in operations}

@@ -1,30 +1,42 @@
 """Texts that nobody judged, labelled by an encoder, the one that is trained or one of more
 parameters: by its exact scores and by those in one pass together, which agree with readers more than
 either (Hinton, Vinyals and Dean, 2015, "Distilling the Knowledge in a Neural Network"). An encoder
-that learns them in one pass comes closer to both."""
+that learns them comes closer to both."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from judged import FILMS, STORIES, digest, read_rows
+from judged import FILMS, STORIES, digest, other_tales, read_rows
+from measuring import precision
 
 from narrative_twins import StoryEncoder
 from narrative_twins.salience import score_stories
 
-STORIES_SCORED = 12_000
-PLOTS_SCORED = 520
+PASSAGE = 16
+"""Number of sentences of a passage of a tale."""
 
 
-def distilled_stories(teacher: str, data: Path) -> list[dict[str, list]]:
+def distilled_stories(teacher: str, data: Path, count: int) -> list[dict[str, list]]:
     """Stories of ROCStories as `story`, with `labels`."""
-    return labelled(teacher, texts(data / "roc_stories.jsonl", STORIES, 5, 5)[:STORIES_SCORED])
+    return labelled(teacher, texts(data / "roc_stories.jsonl", STORIES, 5, 5)[:count])
 
 
-def distilled_plots(teacher: str, data: Path) -> list[dict[str, list]]:
+def distilled_plots(teacher: str, data: Path, count: int) -> list[dict[str, list]]:
     """The same of film plots of 20 to 70 sentences."""
-    return labelled(teacher, texts(data / "wiki_film_plots.jsonl", FILMS, 20, 70)[:PLOTS_SCORED])
+    return labelled(teacher, texts(data / "wiki_film_plots.jsonl", FILMS, 20, 70)[:count])
+
+
+def distilled_tales(teacher: str, data: Path, count: int) -> list[dict[str, list]]:
+    """The same of passages of fairy tales, of works that are not held out."""
+    passages = [
+        tale[start : start + PASSAGE]
+        for tale in other_tales(data)
+        for start in range(0, len(tale) - PASSAGE + 1, PASSAGE)
+    ]
+    passages.sort(key=digest)
+    return labelled(teacher, passages[:count])
 
 
 def texts(file: Path, judged_file: str, least: int, most: int) -> list[list[str]]:
@@ -40,7 +52,7 @@ def texts(file: Path, judged_file: str, least: int, most: int) -> list[list[str]
 
 def labelled(teacher: str, stories: list[list[str]]) -> list[dict[str, list]]:
     """Stories with their scores by both forms as labels: sums of z-scores, as odds."""
-    encoder = StoryEncoder.from_pretrained(teacher)
+    encoder = StoryEncoder.from_pretrained(teacher, device="cpu", dtype=precision(teacher))
     labels = np.zeros(len(stories), object)
     for approximate in (None, "one-pass"):
         results = score_stories(

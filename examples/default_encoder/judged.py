@@ -81,6 +81,16 @@ def judged_passages(data: Path, held_out: bool) -> list[dict[str, list]]:
     return [passage for name, passage in kept if name not in known]
 
 
+def other_tales(data: Path) -> list[list[str]]:
+    """The sentences of fairy tales that are not held out, and share no text with a passage that is."""
+    held = judged_passages(data, held_out=True)
+    phrases = set().union(*(_phrases(passage["story"]) for passage in held))
+    lines = (data / "fairytaleqa.jsonl").read_text(encoding="utf-8").splitlines()
+    tales = [tale for tale in map(json.loads, lines) if not is_held_out(tale["id"])]
+    sentences = [[" ".join(each.split()) for each in tale["sentences"]] for tale in tales]
+    return [tale for tale in sentences if not _phrases(tale) & phrases]
+
+
 def _phrases(story: list[str]) -> set[tuple[str, ...]]:
     """All sequences of `PHRASE` words."""
     words = re.findall(r"\w+", " ".join(story).lower())

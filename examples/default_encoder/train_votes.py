@@ -1,5 +1,5 @@
-"""Train the default encoder: it learns to rank sentences as readers do, in three stages; and the
-base encoder, five times as large, in a stage of its own.
+"""Train the default encoder: it learns to rank sentences as readers do, in four stages, the last with
+the base encoder as its teacher, which is five times as large and has a stage of its own.
 
     python examples/default_encoder/train_votes.py DATA --base runs/twins/encoder --out runs/votes
     python examples/default_encoder/train_votes.py DATA --stage one-pass --base runs/votes/encoder \\
@@ -8,7 +8,7 @@ base encoder, five times as large, in a stage of its own.
         --base runs/one-pass/encoder --out runs/distilled
     python examples/default_encoder/train_votes.py DATA --stage base --seeds 0 \\
         --base all-mpnet-base-v2 --out runs/base
-    python examples/default_encoder/train_votes.py DATA --stage distilled --teacher runs/base/encoder \\
+    python examples/default_encoder/train_votes.py DATA --stage taught --teacher runs/base/encoder \\
         --base runs/distilled/encoder --out runs/taught
 
 Many training data are in the package: stories, their distractors, everyday stories and prose with
@@ -22,8 +22,9 @@ Each batch is of one data set. In the first stage, scores are exact: summarizati
 stories, and a part of them trains all four operations, which need seven times the text. In the
 second, most batches train summarization in one pass, which reads each text once, so passages of up
 to 60 sentences are affordable. In the third, one pass also learns from texts that nobody judged, by
-the scores of the second stage's encoder (`distilled.py`). The encoder of a stage has the mean of the
-weights of three seeds and of the encoder that it started from.
+the scores of the second stage's encoder (`distilled.py`), and in the fourth, both forms learn by the
+scores of the base encoder. The encoder of a stage has the mean of the weights of its seeds and of the
+encoder that it started from.
 
 DATA is a folder of research data that can't be redistributed: `fairytaleqa.jsonl`,
 `folktale_twins.jsonl`, `retellings_wiki.jsonl`, `roc_stories.jsonl`, `squality_plot_twins.jsonl`
@@ -36,6 +37,7 @@ repeated. A seed takes about 20 minutes on two CPU cores, by any stage.
 import argparse
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,7 @@ import numpy as np
 import torch
 from averaging import mean_of_weights, save_small
 from datasets import Dataset, concatenate_datasets
-from distilled import distilled_plots, distilled_stories, saved
+from distilled import distilled_plots, distilled_stories, distilled_tales, saved
 from judged import judged_films, judged_passages, judged_stories
 from measuring import (
     COLUMNS,
@@ -124,8 +126,28 @@ ROWS = {
         "one pass: distilled plots": 400,
         "one pass: summaries": 200,
     },
+    "taught": {
+        "operations": 96,
+        "votes": 320,
+        "distilled stories": 1_280,
+        "turning points": 32,
+        "film plots": 32,
+        "twins": 640,
+        "window twins": 128,
+        "one pass: votes": 1_600,
+        "one pass: distilled stories": 4_800,
+        "one pass: prose": 480,
+        "one pass: distilled tales": 320,
+        "one pass: turning points": 160,
+        "one pass: film plots": 240,
+        "one pass: distilled plots": 160,
+        "one pass: summaries": 200,
+    },
 }
 """By stage, rows of each data set a seed."""
+LABELLED = {"stories": 12_000, "plots": 520}
+TAUGHT = {"stories": 5_000, "plots": 240, "tales": 400}
+"""Texts that an encoder labels, in the last two stages."""
 MOST_AT_A_PLACE = {"votes": 800, "distilled": 1_400}
 """Of the stories of ROCStories with votes, and with labels of the encoder, how many may have their
 most important sentence at the same place: for both it is the last one more often than for people,
@@ -134,13 +156,14 @@ ENCODERS = {
     "votes": ("of twins", "with votes"),
     "one-pass": ("with votes", "in one pass too"),
     "distilled": ("in one pass too", "distilled"),
+    "taught": ("distilled", "taught by the base encoder"),
 }
 """By stage, what the tables call the encoder it starts from, and those of its seeds."""
-BASE_PART = {"votes": 1.0, "one-pass": 0.25, "distilled": 0.25, "base": 0.0}
+BASE_PART = {"votes": 1.0, "one-pass": 0.25, "distilled": 0.25, "taught": 0.25, "base": 0.0}
 """Part of the encoder that a stage starts from in the mean of the weights, in which each seed has
 one part. It gives back some of what votes cost: twins that are nearer than distractors (Wortsman
 et al., 2022, "Robust fine-tuning of zero-shot models")."""
-RATES = {"votes": 3e-5, "one-pass": 5e-5, "distilled": 4e-5, "base": 3e-5}
+RATES = {"votes": 3e-5, "one-pass": 5e-5, "distilled": 4e-5, "taught": 4e-5, "base": 3e-5}
 """By stage, the learning rate."""
 SETTINGS = {
     "warmup_steps": 0.1,
@@ -155,8 +178,10 @@ PIECE = 12
 with the square of the length."""
 
 
-def data_sets(stage: str, teacher: str, seed: int, data: Path, out: Path) -> dict[str, Dataset]:
-    """The training data of a stage and seed; the texts that the teacher labels are kept in `out`."""
+def data_sets(
+    stage: str, base: str, teacher: str, seed: int, data: Path, out: Path
+) -> dict[str, Dataset]:
+    """The training data of a stage and seed; texts that an encoder labels are kept in `out`."""
     counts = ROWS[stage]
     everyday = load_story_salience(split="train", name="everyday")
     stories = load_story_salience(split="train", distractors=True)
@@ -189,16 +214,29 @@ def data_sets(stage: str, teacher: str, seed: int, data: Path, out: Path) -> dic
         "one pass: film plots": plots,
         "one pass: summaries": Dataset.from_list(labelled_summaries(data)).shuffle(seed),
     }
-    if stage == "distilled":
-        stories = saved(out / "stories.json", lambda: distilled_stories(teacher, data))
-        stories = balanced(stories, "labels", MOST_AT_A_PLACE["distilled"])
-        plots = saved(out / "plots.json", lambda: distilled_plots(teacher, data))
-        found["one pass: distilled stories"] = Dataset.from_list(stories).shuffle(seed)
-        found["one pass: distilled plots"] = Dataset.from_list(plots).shuffle(seed)
+    if stage in ("distilled", "taught"):
+        found |= labelled_texts(stage, base, teacher, seed, data, out)
     if stage == "base":
         for name in ("prose", "film plots", "summaries"):
             found[f"one pass: {name}"] = pieces(found[f"one pass: {name}"]).shuffle(seed)
     return {name: found[name].take(min(len(found[name]), count)) for name, count in counts.items()}
+
+
+def labelled_texts(
+    stage: str, base: str, teacher: str, seed: int, data: Path, out: Path
+) -> dict[str, Dataset]:
+    """The data sets that the teacher labels; but film plots are labelled by the encoder `base` itself,
+    which agrees better with turning points than the base encoder does."""
+    counts = LABELLED if stage == "distilled" else TAUGHT
+    makers = {"stories": distilled_stories, "plots": distilled_plots, "tales": distilled_tales}
+    found = {}
+    for of, count in counts.items():
+        labeller = base if of == "plots" else teacher
+        rows = saved(out / f"{of}.json", partial(makers[of], labeller, data, count))
+        if of == "stories":
+            rows = balanced(rows, "labels", MOST_AT_A_PLACE["distilled"])
+        found[f"one pass: distilled {of}"] = Dataset.from_list(rows).shuffle(seed)
+    return found | {"distilled stories": found["one pass: distilled stories"]}
 
 
 def pieces(rows: Dataset) -> Dataset:
@@ -246,6 +284,7 @@ def losses(model: Any) -> dict[str, SalienceLoss]:
     return {
         "operations": SalienceLoss(model, WEIGHTS, max_shifts=MAX_SHIFTS),
         "votes": summarization(),
+        "distilled stories": summarization(),
         "prose": summarization(**spread),
         "turning points": summarization(),
         "film plots": summarization(),
@@ -256,6 +295,7 @@ def losses(model: Any) -> dict[str, SalienceLoss]:
         "one pass: summaries": summarization(**spread, approximate="one-pass"),
         "one pass: distilled stories": summarization(approximate="one-pass"),
         "one pass: distilled plots": summarization(approximate="one-pass"),
+        "one pass: distilled tales": summarization(approximate="one-pass"),
     }
 
 
@@ -274,7 +314,7 @@ def train(stage: str, base: str, teacher: str, seed: int, data: Path, out: Path)
     arguments = NarrativeTwinsTrainingArguments(
         str(out), seed=seed, logging_steps=10, report_to="none", **settings
     )
-    rows = data_sets(stage, teacher, seed, data, out.parent)
+    rows = data_sets(stage, base, teacher, seed, data, out.parent)
     loss = {name: value for name, value in losses(model).items() if name in rows}
     trainer = NarrativeTwinsTrainer(model, arguments, rows, loss=loss)
     trainer.train(resume_from_checkpoint=any(out.glob("checkpoint-*")) or None)
@@ -291,7 +331,8 @@ def main() -> None:
         "--base", required=True, help="the encoder to start from, a folder or Hub id"
     )
     parser.add_argument(
-        "--teacher", help="labels texts for the stage `distilled` (default: the encoder of --base)"
+        "--teacher",
+        help="labels texts for the stages `distilled` and `taught` (default: the encoder of --base)",
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, required=True)

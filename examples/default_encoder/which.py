@@ -24,7 +24,7 @@ from typing import Any
 
 from datasets import Dataset
 from judged import judged_passages
-from measuring import check_data, half, summaries, write_card
+from measuring import check_data, half, precision, summaries, write_card
 from triples import triples
 
 from narrative_twins import StoryEncoder, default_encoder, evaluate, score_stories
@@ -54,8 +54,6 @@ SETS = {"stories": "spearman", "films": "auc", "tales": "spearman", "summaries":
 """The sets of texts, and the metric that is shown."""
 TIMED = {"stories": 50, "films": 3}
 """How many texts are timed."""
-LARGE = 150_000_000
-"""Bytes of weights above which an encoder is scored in bfloat16."""
 OF_CARD = {
     "rocstories_summarization_spearman": ("exact", "stories spearman"),
     "rocstories_summarization_auc": ("exact", "stories auc"),
@@ -119,13 +117,6 @@ def agreement(
     sentence_encoder = next(iter(plain.values()), None)
     others = evaluate((), sets, baselines=BASELINES, sentence_encoder=sentence_encoder)
     return rows | figures_of(others)
-
-
-def precision(folder: str) -> str:
-    """Large encoders are scored in bfloat16, which takes half the time; the agreement on stories
-    differs by 0.002 at most."""
-    size = (Path(folder) / "model.safetensors").stat().st_size
-    return "bfloat16" if size > LARGE else "float32"
 
 
 def figures_of(comparison: Comparison, name: str | None = None) -> dict[str, dict[str, float]]:
