@@ -1,5 +1,6 @@
-"""Train the default encoder: it learns to rank sentences as readers do, in four stages, the last with
-the base encoder as its teacher, which is five times as large and has a stage of its own.
+"""Train the default encoder: it learns to rank sentences as readers do, in three stages; and the
+base encoder, five times as large, in a stage of its own. A further stage, `taught`, has the base
+encoder as teacher; the default encoder of the package was trained without it.
 
     python examples/default_encoder/train_votes.py DATA --base runs/twins/encoder --out runs/votes
     python examples/default_encoder/train_votes.py DATA --stage one-pass --base runs/votes/encoder \\
@@ -22,7 +23,7 @@ Each batch is of one data set. In the first stage, scores are exact: summarizati
 stories, and a part of them trains all four operations, which need seven times the text. In the
 second, most batches train summarization in one pass, which reads each text once, so passages of up
 to 60 sentences are affordable. In the third, one pass also learns from texts that nobody judged, by
-the scores of the second stage's encoder (`distilled.py`), and in the fourth, both forms learn by the
+the scores of the second stage's encoder (`distilled.py`), and in `taught`, both forms learn by the
 scores of the base encoder. The encoder of a stage has the mean of the weights of its seeds and of the
 encoder that it started from.
 
