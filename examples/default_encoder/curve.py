@@ -8,9 +8,9 @@ From the encoder of twins, summarization learns the votes of the package's every
 and distractors, each text once, in the order of a seed. The learning rate stays constant after its
 warmup, so the encoder after the first 256 texts is that of a run on 256 texts. Measured are the
 package's validation stories and the human labels of `roc_val.json` in DATA, all of them, since
-nothing is chosen here. With `--labels`, the texts are stories of ROCStories that an encoder labelled
-(`train_votes.py --stage taught`) in place of the judged ones. Seeds that are done are not repeated; a seed takes 20 minutes on two slow
-CPU cores.
+nothing is chosen here. With `--labels`, the texts are stories of ROCStories that an encoder
+labelled (`train_votes.py --stage taught`) in place of the judged ones. Seeds that are done are not
+repeated; a seed takes 20 minutes on two slow CPU cores.
 """
 
 import argparse
