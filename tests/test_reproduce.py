@@ -165,10 +165,13 @@ def test_a_wide_interval_is_undecided_and_a_missing_line_has_no_verdict():
     assert replication.verdict(claim, content) is None
 
 
-def test_the_guide_has_the_tables_of_the_committed_results():
+def test_the_guide_has_the_tables_of_the_committed_results(tmp_path):
     folder = EXAMPLES / "paper" / "results"
     content = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     tables = replication.markdown(content)
     assert (folder / "replication.md").read_text(encoding="utf-8") == tables
     guide = (EXAMPLES.parent / "docs" / "replication.md").read_text(encoding="utf-8")
     assert replication.with_tables(guide, tables) == guide
+    replication.draw(content, tmp_path / "figure.svg")
+    drawn = (tmp_path / "figure.svg").read_text(encoding="utf-8")
+    assert "narrative twins" in drawn and "synopses: AUC" in drawn

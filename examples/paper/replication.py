@@ -6,7 +6,7 @@
 Takes the scores that reproduce.py has measured, as far as they are there, and writes results.json,
 with the main metric of each story by run, seed and operation, and replication.md, with the tables
 of docs/replication.md, which are made of results.json alone. `--guide docs/replication.md` puts
-them there, too.
+them there, too, and draws docs/replication.svg.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from narrative_twins.evaluation.significance import bootstrap_interval, paired_permutation_test
 from narrative_twins.evaluation.tables import Cell, Table, figure, interval, p_value
+from narrative_twins.plots.style import figure_style, new_figure, save_figure
 
 METRIC = {"stories": "spearman", "synopses": "auc"}
 MARGIN = {"stories": 0.05, "synopses": 0.02}
@@ -230,6 +231,26 @@ def with_tables(guide: str, tables: str) -> str:
     return f"{before}{BEGIN}\n\n{tables}\n{END}{rest.split(END)[1]}"
 
 
+def draw(results: Results, path: Path) -> None:
+    """The main metric of summarization of each run, a mark for each seed."""
+    with figure_style():
+        drawing = new_figure(6.3, 3)
+        drawing.set_layout_engine("constrained")
+        for axes, data in zip(drawing.subplots(1, 2), METRIC, strict=True):
+            lines = {
+                line.removesuffix(" summarization"): [seed["mean"] for seed in seeds.values()]
+                for line, seeds in results[data].items()
+                if line.endswith(" summarization")
+            }
+            ordered = sorted(lines.items(), key=lambda pair: fmean(pair[1]))
+            for row, (_, values) in enumerate(ordered):
+                axes.plot(values, [row] * len(values), "o", color="C0", alpha=0.6)
+            names = [run.removeprefix("synopses_").replace("_", " ") for run, _ in ordered]
+            axes.set_yticks(range(len(names)), names)
+            axes.set_xlabel(f"{data}: {'Spearman' if data == 'stories' else 'AUC'}")
+        save_figure(drawing, path)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help="of reproduce.py, or with a results.json")
@@ -241,3 +262,5 @@ if __name__ == "__main__":
         tables = (folder / "replication.md").read_text("utf-8")
         guide = with_tables(arguments.guide.read_text("utf-8"), tables)
         arguments.guide.write_text(guide, encoding="utf-8")
+        results = json.loads((folder / "results.json").read_text("utf-8"))
+        draw(results, arguments.guide.with_suffix(".svg"))
