@@ -155,11 +155,10 @@ class ScoringOptions:
 
     def settings(self) -> dict[str, Any]:
         """Return the options that scores depend on, as JSON data by name, to compare runs by."""
-        values = {
-            name.replace("_", " "): getattr(self, name)
-            for name, info in SCORING_OPTIONS.items()
-            if info.affects_scores
-        }
+        values: dict[str, Any] = {"max shifts": None}  # an earlier option, in saved settings
+        for name, info in SCORING_OPTIONS.items():
+            if info.affects_scores:
+                values[name.replace("_", " ")] = getattr(self, name)
         if self.similarity == SCORING_OPTIONS["similarity"].default:
             del values["similarity"]  # so that older runs, which lack it, are resumed
         # An operation that is not in this package is named with its module.

@@ -6,6 +6,7 @@ import torch
 
 from narrative_twins import OPERATIONS
 from narrative_twins.salience.operations import cosine
+from narrative_twins.salience.options import ScoringOptions
 
 from support.oracle import moved_by_place
 
@@ -26,3 +27,14 @@ def test_shifting_in_one_pass_is_the_change_by_all_near_places(count):
 def test_cosine_of_zero_vector_is_zero():
     assert cosine(np.zeros(3, np.float32), np.ones(3, np.float32)) == 0
     assert cosine(torch.zeros(3), torch.ones(3)) == 0
+
+
+def test_settings_of_saved_scores_are_those_of_earlier_versions():
+    """Names of saved scores depend on them: with other settings, scores would be computed again."""
+    assert ScoringOptions(operations="deletion").settings() == {
+        "max shifts": None,
+        "operations": ["deletion"],
+        "approximate": None,
+        "splitter": None,
+        "windows": "auto",
+    }
