@@ -22,6 +22,7 @@ from transformers.utils import logging as transformers_logging
 from narrative_twins import OPERATIONS, evaluate
 from narrative_twins.data import loading
 from narrative_twins.evaluation import comparison, scorers, significance
+from narrative_twins.evaluation.labelled_stories import load_labelled
 
 from support.chat_server import Model, serving
 from support.examples import EXAMPLES, run
@@ -379,6 +380,35 @@ def test_smoke_fills_every_cell(work, monkeypatch):
         assert "Smoke test, figures mean nothing" in text
         lines = [line for line in text.splitlines() if re.match(r"\| +[^*| ]", line)]
         assert not [line for line in lines if re.search(r"\| +\|", line)]
+    # Each row has the figures of the run that the plan names, and no two runs have equal scores.
+    labelled = {
+        "stories": smoke.with_people(load_labelled("votes.jsonl")),
+        "synopses": load_labelled("films.json", "all"),
+    }
+    for name in TABLES:
+        spec = plan["tables"][name]
+        groups = spec.get("groups", {"": spec.get("rows")}).values()
+        named = {
+            label: row["run"] for rows in groups for label, row in rows.items() if "run" in row
+        }
+        folders = {
+            run: sorted(map(str, Path("tables/smoke-runs").glob(f"{run}-seed*/final")))
+            for run in named.values()
+        }
+        options = {"baselines": [], "loading": {"dtype": "float32"}}
+        again = evaluate(folders, labelled[spec["data"]], **options).json()["rows"]
+        figures = {(row["scorer"], row["operation"]): row["metrics"] for row in again}
+        for row in read(name)["rows"]:
+            if row["kind"] == "run":
+                expected = figures[named[row["name"]], row["operation"]]
+                for metric, figure in row["metrics"].items():
+                    assert figure["mean"] == pytest.approx(expected[metric]["mean"], nan_ok=True)
+    scores = [
+        json.dumps([row["scores"] for row in read_rows(file)])
+        for file in Path("tables").glob("*/scores/*.jsonl")
+        if "default" not in file.name
+    ]
+    assert len(scores) == len(set(scores)) == 17
     curves = [lines for name in FIGURES[:2] for lines in read(name)["curves"].values()]
     assert {points[0][0] for lines in curves for points in lines.values()} == {0}
     assert len(curves) == 10, "each quantity of each kind of stories"
