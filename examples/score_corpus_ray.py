@@ -62,12 +62,12 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = parse_arguments()
-    cores = each = None  # A cluster has numbers of its own.
+    cores = slots = None  # A cluster has numbers of its own.
     if "RAY_ADDRESS" not in os.environ:
         # Workers share the cores: Ray gives torch as many threads as a worker has slots. Two more
         # slots read, write, and leave out what is written; without them Ray waits forever.
-        each = max(1, (os.cpu_count() or 1) // options.workers)
-        cores = each * options.workers + 2
+        slots = max(1, (os.cpu_count() or 1) // options.workers)
+        cores = slots * options.workers + 2
     ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False)
     context = ray.data.DataContext.get_current()
     checkpoint = Path(options.checkpoint or f"{options.out.rstrip('/')}.checkpoint").resolve()
@@ -95,7 +95,7 @@ def main() -> None:
         batch_format="pyarrow",
         batch_size=options.rows,
         compute=ray.data.ActorPoolStrategy(size=options.workers),
-        num_cpus=None if options.gpus else each,
+        num_cpus=None if options.gpus else slots,
         num_gpus=options.gpus,
     )
     scored.write_parquet(str(Path(options.out).resolve()))

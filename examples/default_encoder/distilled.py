@@ -52,7 +52,7 @@ def texts(file: Path, judged_file: str, least: int, most: int) -> list[list[str]
 
 def labelled(teacher: str, stories: list[list[str]]) -> list[dict[str, list]]:
     """Stories with their scores by both forms as labels: sums of z-scores, as odds."""
-    encoder = StoryEncoder.from_pretrained(teacher, device="cpu", dtype=precision(teacher))
+    encoder = StoryEncoder.from_pretrained(teacher, dtype=precision(teacher))
     labels = np.zeros(len(stories), object)
     for approximate in (None, "one-pass"):
         results = score_stories(

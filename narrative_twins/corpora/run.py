@@ -117,7 +117,7 @@ def score_corpus(
                     yield stories
 
     todo: Iterator[Sequence[Any]] = tasks()
-    todo = chain(iter(list(islice(todo, processes))), todo)  # no more processes than shards
+    todo = chain(list(islice(todo, processes)), todo)  # no more processes than shards
     tables: Generator[pyarrow.Table, None, None] = (scorer.table(task) for task in todo)
     if len(unscored) > 1:
         scorer.unload()  # each process loads its own
