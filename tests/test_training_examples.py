@@ -7,6 +7,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import distilled
 import judged
 import measuring
 import pytest
@@ -204,13 +205,14 @@ def test_judged_texts(works, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["distilled", "base"])
+@pytest.mark.parametrize("stage", ["distilled", "base", "base-distilled"])
 def test_training_on_votes(stage, tmp_path, bert_folder, works, monkeypatch):
     """Every data set in a batch or two, and no run twice."""
     quiet = {"use_cpu": True, "disable_tqdm": True, "bf16": False}
     rows = {stage: dict.fromkeys(rows, 2) for stage, rows in train_votes.ROWS.items()}
     monkeypatch.setattr(train_votes, "ROWS", rows)
     monkeypatch.setattr(train_votes, "SETTINGS", train_votes.SETTINGS | quiet)
+    monkeypatch.setattr(distilled, "PASSAGE", 4)
     monkeypatch.setattr(train_votes, "check_data", lambda *names: None)
     monkeypatch.setattr(train_votes, "report", lambda *arguments: None)
     stories = {"roc_stories.jsonl": SENTENCES[:5], "wiki_film_plots.jsonl": SENTENCES * 9}

@@ -1,5 +1,5 @@
 """Train the default encoder: it learns to rank sentences as readers do, in three stages; and the
-base encoder, five times as large, in a stage of its own. A further stage, `taught`, has the base
+base encoder, five times as large, in two stages of its own. A further stage, `taught`, has the base
 encoder as teacher; the default encoder of the package was trained without it.
 
     python examples/default_encoder/train_votes.py DATA --base runs/twins/encoder --out runs/votes
@@ -8,9 +8,11 @@ encoder as teacher; the default encoder of the package was trained without it.
     python examples/default_encoder/train_votes.py DATA --stage distilled \\
         --base runs/one-pass/encoder --out runs/distilled
     python examples/default_encoder/train_votes.py DATA --stage base --seeds 0 \\
-        --base all-mpnet-base-v2 --out runs/base
-    python examples/default_encoder/train_votes.py DATA --stage taught --teacher runs/base/encoder \\
-        --base runs/distilled/encoder --out runs/taught
+        --base all-mpnet-base-v2 --out runs/base-votes
+    python examples/default_encoder/train_votes.py DATA --stage base-distilled --seeds 0 \\
+        --base runs/base-votes/encoder --out runs/base
+    python examples/default_encoder/train_votes.py DATA --stage taught --seeds 0 1 \\
+        --teacher runs/base-votes/encoder --base runs/distilled/encoder --out runs/taught
 
 Many training data are in the package: stories, their distractors, everyday stories and prose with
 votes that a language model judged, synopses with the turning points that their writer intended, and
@@ -24,15 +26,16 @@ stories, and a part of them trains all four operations, which need seven times t
 second, most batches train summarization in one pass, which reads each text once, so passages of up
 to 60 sentences are affordable. In the third, one pass also learns from texts that nobody judged, by
 the scores of the second stage's encoder (`distilled.py`), and in `taught`, both forms learn by the
-scores of the base encoder. The encoder of a stage has the mean of the weights of its seeds and of the
-encoder that it started from.
+scores of the base encoder. In `base-distilled`, the base encoder learns its scores of both forms,
+and scores of the default encoder where they are better, on film plots. The encoder of a stage has the
+mean of the weights of its seeds and of the encoder that it started from.
 
 DATA is a folder of research data that can't be redistributed: `fairytaleqa.jsonl`,
 `folktale_twins.jsonl`, `retellings_wiki.jsonl`, `roc_stories.jsonl`, `squality_plot_twins.jsonl`
 and `wiki_film_plots.jsonl`, and for evaluation `roc_val.json` and `tripod_train.json` with human
 labels. Stories of ROCStories, and works that were summed up, are measured in halves, by a hash of
 their ids: the first was used to choose the settings, the second was not. Finished runs are not
-repeated. A seed takes about 20 minutes on two CPU cores, by any stage.
+repeated. A seed takes about 20 minutes on two CPU cores, of the base encoder an hour.
 """
 
 import argparse
@@ -62,7 +65,7 @@ from measuring import (
     write_card,
 )
 
-from narrative_twins import StoryEncoder
+from narrative_twins import StoryEncoder, default_encoder
 from narrative_twins.data import load_story_salience, load_story_twins, load_window_twins
 from narrative_twins.training.salience_loss import SalienceLoss
 from narrative_twins.training.trainer import (
@@ -112,6 +115,20 @@ ROWS = {
         "one pass: film plots": 320,
         "one pass: summaries": 240,
     },
+    "base-distilled": {
+        "votes": 160,
+        "distilled stories": 320,
+        "twins": 320,
+        "window twins": 64,
+        "one pass: votes": 960,
+        "one pass: distilled stories": 1_920,
+        "one pass: prose": 64,
+        "one pass: distilled tales": 64,
+        "one pass: turning points": 96,
+        "one pass: film plots": 96,
+        "one pass: distilled plots": 96,
+        "one pass: summaries": 64,
+    },
     "distilled": {
         "operations": 128,
         "votes": 640,
@@ -149,6 +166,7 @@ ROWS = {
 LABELLED = {
     "distilled": {"stories": 12_000, "plots": 520},
     "taught": {"stories": 5_000, "plots": 240, "tales": 400},
+    "base-distilled": {"stories": 5_000, "plots": 240, "tales": 400},
 }
 """By stage, how many texts an encoder labels."""
 MOST_AT_A_PLACE = {"votes": 800, "distilled": 1_400}
@@ -168,11 +186,25 @@ TAUGHT = (
     " film plots, and smaller parts of the data above"
 )
 """What the card of `taught` adds to the objectives of the default encoder."""
-BASE_PART = {"votes": 1.0, "one-pass": 0.25, "distilled": 0.25, "taught": 0.25, "base": 0.0}
+BASE_PART = {
+    "votes": 1.0,
+    "one-pass": 0.25,
+    "distilled": 0.25,
+    "taught": 0.25,
+    "base": 0.0,
+    "base-distilled": 0.25,
+}
 """Part of the encoder that a stage starts from in the mean of the weights, in which each seed has
 one part. It gives back some of what votes cost: twins that are nearer than distractors (Wortsman
 et al., 2022, "Robust fine-tuning of zero-shot models")."""
-RATES = {"votes": 3e-5, "one-pass": 5e-5, "distilled": 4e-5, "taught": 4e-5, "base": 3e-5}
+RATES = {
+    "votes": 3e-5,
+    "one-pass": 5e-5,
+    "distilled": 4e-5,
+    "taught": 4e-5,
+    "base": 3e-5,
+    "base-distilled": 2e-5,
+}
 """By stage, the learning rate."""
 SETTINGS = {
     "warmup_steps": 0.1,
@@ -180,16 +212,24 @@ SETTINGS = {
     "per_device_train_batch_size": 16,
     "window_batch_size": 8,
 }
-LARGE = {"warmup_steps": 0.05, "save_strategy": "steps", "save_steps": 100}
+LARGE = {"warmup_steps": 0.05, "save_strategy": "steps", "save_steps": 100, "save_total_limit": 1}
 """What differs for the base encoder, whose run takes long: it is saved, and continued."""
-PIECE = 12
-"""Maximum number of sentences of a passage for the base encoder: the time of its attention grows
-with the square of the length."""
+PIECES = {
+    "base": {"prose": 12, "film plots": 12, "summaries": 12},
+    "base-distilled": {
+        "prose": 12,
+        "summaries": 12,
+        "distilled tales": 16,
+        "film plots": 70,
+        "distilled plots": 70,
+    },
+}
+"""By stage of the base encoder, the maximum number of sentences of a piece of a text: the time and
+memory of attention grow with the square of the length. Pieces are in batches of texts with windows,
+which are smaller."""
 
 
-def data_sets(
-    stage: str, base: str, teacher: str, seed: int, data: Path, out: Path
-) -> dict[str, Dataset]:
+def data_sets(stage: str, teacher: str, seed: int, data: Path, out: Path) -> dict[str, Dataset]:
     """The training data of a stage and seed; texts that an encoder labels are kept in `out`."""
     counts = ROWS[stage]
     everyday = load_story_salience(split="train", name="everyday")
@@ -211,7 +251,7 @@ def data_sets(
     turning_points = synopses.select_columns(["story", "turning_points"])
     found = {
         "operations": votes,
-        "votes": votes.skip(counts["operations"]),
+        "votes": votes.skip(counts.get("operations", 0)),
         "prose": Dataset.from_list(short).shuffle(seed),
         "turning points": turning_points,
         "film plots": plots,
@@ -224,22 +264,21 @@ def data_sets(
         "one pass: summaries": Dataset.from_list(labelled_summaries(data)).shuffle(seed),
     }
     if stage in LABELLED:
-        found |= labelled_texts(stage, base, teacher, seed, data, out)
-    if stage == "base":
-        for name in ("prose", "film plots", "summaries"):
-            found[f"one pass: {name}"] = pieces(found[f"one pass: {name}"]).shuffle(seed)
+        found |= labelled_texts(stage, teacher, seed, data, out)
+    for name, longest in PIECES.get(stage, {}).items():
+        found[f"one pass: {name}"] = pieces(found[f"one pass: {name}"], longest).shuffle(seed)
     return {name: found[name].take(min(len(found[name]), count)) for name, count in counts.items()}
 
 
 def labelled_texts(
-    stage: str, base: str, teacher: str, seed: int, data: Path, out: Path
+    stage: str, teacher: str, seed: int, data: Path, out: Path
 ) -> dict[str, Dataset]:
-    """The data sets that the teacher labels; but film plots are labelled by the encoder `base` itself,
-    which agrees better with turning points than the base encoder does."""
+    """The data sets that the teacher labels; but where that is the base encoder, film plots are
+    labelled by the default encoder, which agrees better with turning points."""
     makers = {"stories": distilled_stories, "plots": distilled_plots, "tales": distilled_tales}
-    found = {}
+    found, default = {}, str(default_encoder())
     for of, count in LABELLED[stage].items():
-        labeller = base if of == "plots" else teacher
+        labeller = default if of == "plots" and stage != "distilled" else teacher
         rows = saved(out / f"{of}.json", partial(makers[of], labeller, data, count))
         if of == "stories":
             rows = balanced(rows, "labels", MOST_AT_A_PLACE["distilled"])
@@ -247,13 +286,13 @@ def labelled_texts(
     return found | {"distilled stories": found["one pass: distilled stories"]}
 
 
-def pieces(rows: Dataset) -> Dataset:
+def pieces(rows: Dataset, longest: int) -> Dataset:
     """Passages cut into pieces that have a label, each a story of one window, whose batches are
     smaller."""
     cut = []
     for story, labels in zip(rows["story"], rows["labels"], strict=True):
-        for start in range(0, len(story), PIECE):
-            piece = slice(start, start + PIECE)
+        for start in range(0, len(story), longest):
+            piece = slice(start, start + longest)
             if len(story[piece]) > 2 and len(set(labels[piece])) > 1:
                 cut.append({"story": [story[piece]], "labels": labels[piece]})
     return Dataset.from_list(cut)
@@ -311,8 +350,10 @@ def train(stage: str, base: str, teacher: str, seed: int, data: Path, out: Path)
     """Train a stage with a seed and save its encoder."""
     model = trainable_encoder(base)
     settings = SETTINGS | {"learning_rate": RATES[stage], "save_strategy": "no"}
-    if stage == "base":
-        settings |= LARGE | {"save_total_limit": 1}
+    if stage in PIECES:
+        settings |= LARGE
+    if stage == "base-distilled":  # whose texts are longer
+        settings |= {"window_batch_size": 4}
     if stage != "votes":
         settings = settings | {"bf16": True, "use_cpu": not torch.cuda.is_available()}
         for module in model.modules():
@@ -322,7 +363,7 @@ def train(stage: str, base: str, teacher: str, seed: int, data: Path, out: Path)
     arguments = NarrativeTwinsTrainingArguments(
         str(out), seed=seed, logging_steps=10, report_to="none", **settings
     )
-    rows = data_sets(stage, base, teacher, seed, data, out.parent)
+    rows = data_sets(stage, teacher, seed, data, out.parent)
     loss = {name: value for name, value in losses(model).items() if name in rows}
     trainer = NarrativeTwinsTrainer(model, arguments, rows, loss=loss)
     trainer.train(resume_from_checkpoint=any(out.glob("checkpoint-*")) or None)
@@ -340,7 +381,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--teacher",
-        help="labels texts for the stages `distilled` and `taught` (default: the encoder of --base)",
+        help="labels texts for the stages that need labels (default: the encoder of --base)",
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, required=True)
@@ -368,7 +409,7 @@ def main() -> None:
     save_small(
         mean_of_weights([*folders, Path(arguments.base)], [1] * len(folders) + [part]), final
     )
-    if arguments.stage != "base":  # which `which.py` measures
+    if arguments.stage not in PIECES:  # which `which.py` measures
         report(arguments.stage, arguments.base, folders, final, data, arguments.seeds)
 
 
@@ -401,7 +442,7 @@ def report(
             tables.append("\n".join([f"{title}{form}:", "", *heading(columns), *rows]))
     table = "\n\n".join(tables)
     print(table)
-    rates = [rate for of, rate in RATES.items() if of != "base"]
+    rates = [rate for of, rate in RATES.items() if of not in PIECES]
     used = {"learning_rate": " and ".join(map(str, rates)), **SETTINGS}
     settings = ", ".join(f"{name} {value}" for name, value in used.items())
     write_card(
