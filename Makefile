@@ -32,7 +32,9 @@ DTYPE ?= auto
 FILM_OPERATIONS ?= summarization,deletion,disruption
 
 BIN := $(VENV)/bin
-# Python compiles what is imported at its first import; to compile all of it here takes a minute longer.
+# Python compiles what is imported at its first import, also where the environment says that it should not write what it
+# compiles (many containers), so that later processes start in half the time. To compile all of it here takes a minute longer.
+unexport PYTHONDONTWRITEBYTECODE
 QUIETLY := install --quiet --disable-pip-version-check --no-compile
 INSTALL := $(BIN)/pip $(QUIETLY)
 WORKERS ?= 2

@@ -7,10 +7,9 @@ import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 # Where no bytecode is written, each process of the tests compiles torch and transformers again,
-# which takes longer than most tests. Here it is written, to a folder of the environment.
+# which takes longer than most tests.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     sys.dont_write_bytecode = False
-    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = os.path.join(sys.prefix, "bytecode")
 # The models are so small that several threads would only wait for each other, here and in processes
 # of tests.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -216,9 +216,8 @@ def test_links_lead_somewhere_and_lines_have_at_most_120_columns(guide):
         assert not anchor or anchor in anchors(path.read_text(encoding="utf-8")), target
 
 
-def test_the_readme_is_short_and_names_all_guides():
+def test_the_readme_names_all_guides():
     readme = GUIDES["README.md"]
-    assert len(readme.splitlines()) <= 130
     others = {"README.md", "CHANGELOG.md", *SKILLS}
     assert all(f"({guide})" in readme for guide in GUIDES.keys() - others)
 
@@ -235,7 +234,7 @@ def test_skills_have_the_front_matter_that_agents_read(guide):
     assert data.keys() == {"name", "description", "license"}
     assert data["name"] == Path(guide).parent.name
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", data["name"])
-    assert 100 < len(data["description"]) <= 1024 and len(body.splitlines()) < 100
+    assert 100 < len(data["description"]) <= 1024
     assert guide in GUIDES["docs/other_tools.md"]
     for line in re.findall(r"`(narrative-twins [\w -]+?)(?: [A-Z]+)?`", body):
         assert run(*line.split()[1:], "--help").code == 0, line

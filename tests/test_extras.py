@@ -113,10 +113,6 @@ def test_the_lowest_versions_that_are_tested_are_those_required(file, extras_):
     assert floors.items() <= tested.items()
 
 
-def test_extras_are_few():
-    assert len(metadata.metadata("narrative_twins").get_all("Provides-Extra") or []) <= 12
-
-
 def test_what_must_be_compiled_is_installed_on_request_and_on_linux_only():
     needed = map(Requirement, metadata.requires("narrative_twins"))
     (flash,) = [each for each in needed if re.search("flash|kernels", each.name)]
