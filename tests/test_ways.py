@@ -111,7 +111,8 @@ def test_the_way_of_a_training_step(tmp_path, monkeypatch, bert_folder):
     assert way == documented("From a script to a step of training")
 
 
-SHARED = {"extras", "writing", "commands.cli", "commands.signatures", "commands.common"}
+SHARED = {"extras", "writing", *(f"commands.{name}" for name in ("cli", "signatures", "messages"))}
+SHARED |= {"commands.encoder_options", "commands.scoring_options"}
 
 
 def test_the_way_of_labels(bert_folder, tmp_path, monkeypatch, capsys):

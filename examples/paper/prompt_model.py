@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 
 import click
 
-from narrative_twins.commands.common import RequestOptions
+from narrative_twins.commands.request_options import RequestOptions
 from narrative_twins.commands.signatures import Count, Names, command
 from narrative_twins.evaluation.labelled_stories import load_labelled
 from narrative_twins.prompting.prompted import SAMPLES, prompted_salience

@@ -13,25 +13,26 @@ import click
 
 from narrative_twins.writing import ResumeError, for_terminal
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "score": ("score", "Score every sentence of stories."),
-    "show": ("outputs", "Show saved scores in any format, without an encoder."),
-    "book": ("books", "Score the chapters, scenes and sentences of a book."),
-    "extract": ("books", "Extract the salient sentences of a book."),
-    "corpus": ("corpus", "Score a corpus into a folder of Parquet files."),
-    "evaluate": ("evaluate", "Compare encoders and baselines with human labels."),
-    "app": ("pages_and_push", "Serve a web page to score stories on."),
-    "annotate": ("pages_and_push", "Serve a web page on which people choose sentences."),
-    "push": ("pages_and_push", "Push an encoder to the Hub."),
-    "make": ("cli", "Make data to train on."),
+COMMANDS: dict[str, str] = {
+    "score": "Score every sentence of stories.",
+    "show": "Show saved scores in any format, without an encoder.",
+    "book": "Score the chapters, scenes and sentences of a book.",
+    "extract": "Extract the salient sentences of a book.",
+    "corpus": "Score a corpus into a folder of Parquet files.",
+    "evaluate": "Compare encoders and baselines with human labels.",
+    "app": "Serve a web page to score stories on.",
+    "annotate": "Serve a web page on which people choose sentences.",
+    "push": "Push an encoder to the Hub.",
+    "make": "Make data to train on.",
 }
-"""The commands, each with its module and its line in `--help`."""
+"""The commands, each with its line in `--help`. A command is a function in a module, both of its
+name; `make twins`, a command of the group `make`, is `make_twins`."""
 
 MAKE = {
-    "twins": ("make", "Narrative twins and distractors, by a language model."),
-    "judgments": ("make", "Votes for sentences of stories, by a language model."),
-    "align": ("make", "Long narrative twins from several versions of works."),
-    "entities": ("make", "Narrative twins with other names."),
+    "twins": "Narrative twins and distractors, by a language model.",
+    "judgments": "Votes for sentences of stories, by a language model.",
+    "align": "Long narrative twins from several versions of works.",
+    "entities": "Narrative twins with other names.",
 }
 
 
@@ -39,11 +40,11 @@ class LazyGroup(click.Group):
     """A group of commands. The module of a command is imported only when the command is used.
 
     Args:
-        lazy: by the name of a command, its module and its line in `--help`.
+        lazy: by the name of a command, its line in `--help`.
         settings: arguments of `click.Group`.
     """
 
-    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+    def __init__(self, *args: Any, lazy: Mapping[str, str], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.lazy = lazy
 
@@ -55,16 +56,16 @@ class LazyGroup(click.Group):
         """Import and return the command `cmd_name`; raise `NoSuchCommand` if it does not exist."""
         if cmd_name not in self.lazy:
             raise click.NoSuchCommand(cmd_name, possibilities=self.lazy, ctx=ctx)
-        module = import_module(f"narrative_twins.commands.{self.lazy[cmd_name][0]}")
-        # A command of a group is a function of another name, `twins` of `make` for example.
-        prefix = "" if ctx.parent is None else f"{ctx.info_name}_"
-        command: click.Command = getattr(module, f"{prefix}{cmd_name}")
+        if cmd_name in self.commands:  # a group
+            return self.commands[cmd_name]
+        name = cmd_name if ctx.parent is None else f"{ctx.info_name}_{cmd_name}"
+        command: click.Command = getattr(import_module(f"narrative_twins.commands.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands with their lines to `--help`, without importing their modules."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in self.lazy.items()])
+            formatter.write_dl([*self.lazy.items()])
 
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -76,7 +77,7 @@ def command_line() -> None:
     """Which sentences of a story carry it."""
 
 
-make = LazyGroup("make", lazy=MAKE, help=COMMANDS["make"][1])
+command_line.add_command(LazyGroup("make", lazy=MAKE, help=COMMANDS["make"]))
 
 
 def _yield_to_other_runs() -> None:

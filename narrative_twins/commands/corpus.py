@@ -13,20 +13,12 @@ import click
 from tqdm import tqdm
 
 from narrative_twins.books.reading import count_story_files, files_of
-from narrative_twins.commands.common import (
-    FILES,
-    EncoderOptions,
-    StoryFormat,
-    check_input,
-    check_output,
-    on_interrupt,
-    plural,
-    scoring_options,
-    shows_progress,
-    tell,
-    watch,
-)
+from narrative_twins.commands.encoder_options import EncoderOptions
+from narrative_twins.commands.files import check_input, check_output
+from narrative_twins.commands.messages import on_interrupt, plural, shows_progress, tell
+from narrative_twins.commands.scoring_options import scoring_options, watch
 from narrative_twins.commands.signatures import Count, command
+from narrative_twins.commands.story_options import FILES, StoryFormat
 from narrative_twins.salience.options import FAST
 from narrative_twins.stories.story import StoryError
 from narrative_twins.writing import STDIN, for_terminal

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 
 import click
 
-from narrative_twins.commands.common import EncoderOptions, on_interrupt, scoring_options, watch
+from narrative_twins.commands.encoder_options import EncoderOptions
+from narrative_twins.commands.messages import on_interrupt
+from narrative_twins.commands.scoring_options import scoring_options, watch
 from narrative_twins.commands.signatures import Group, Names, command, read
 from narrative_twins.writing import for_terminal
 

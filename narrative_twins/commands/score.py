@@ -10,19 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from narrative_twins.books.blocks import Book
 from narrative_twins.books.reading import count_story_files
 from narrative_twins.books.text_and_pdf import is_of_gutenberg
-from narrative_twins.commands.common import (
-    FILES,
-    EncoderOptions,
-    StoryFormat,
-    check_input,
-    is_complete,
-    scoring_options,
-    tell,
-    watch,
-    write_resumable,
-)
-from narrative_twins.commands.outputs import ResultOutput
+from narrative_twins.commands.encoder_options import EncoderOptions
+from narrative_twins.commands.files import check_input
+from narrative_twins.commands.messages import tell
+from narrative_twins.commands.output_options import ResultOutput
+from narrative_twins.commands.resuming import is_complete, write_resumable
+from narrative_twins.commands.scoring_options import scoring_options, watch
 from narrative_twins.commands.signatures import command
+from narrative_twins.commands.story_options import FILES, StoryFormat
 from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.show.formats import result_data

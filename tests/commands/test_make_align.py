@@ -7,7 +7,7 @@ import pytest
 from datasets import disable_progress_bars
 
 from narrative_twins import TwinsCollator, push_dataset
-from narrative_twins.commands.make import parse_similarities
+from narrative_twins.commands.make_align import parse_similarities
 from narrative_twins.data import load_window_twins
 from narrative_twins.data.rows import check_twins_row
 from narrative_twins.hub.facts import DatasetFacts, read_facts

@@ -7,8 +7,8 @@ import pytest
 from datasets import Dataset, disable_progress_bars
 
 from narrative_twins.books.reading import read_story_files
-from narrative_twins.commands.common import StoryFormat
 from narrative_twins.commands.score import StoryInput
+from narrative_twins.commands.story_options import StoryFormat
 from narrative_twins.salience.options import ScoringOptions
 
 from support.command import run

@@ -1,27 +1,39 @@
-"""Output of results as its options say, and `narrative-twins show`, which shows saved results
-without an encoder."""
+"""Options of the output of results, and how it is written."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import click
 from rich.console import Console
 
-from narrative_twins.books.result import BookSalience, is_book_salience, read_book_salience
-from narrative_twins.commands.common import check_input, check_output, output_format, percentage
-from narrative_twins.commands.signatures import Choices, Count, command
+from narrative_twins.books.result import BookSalience
+from narrative_twins.commands.files import check_output, output_format
+from narrative_twins.commands.signatures import Choices, Count
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.show.formats import FORMATS, book_formats, read_results, write_results
+from narrative_twins.show.formats import FORMATS, book_formats, write_results
 from narrative_twins.show.terminal import in_encoding
 from narrative_twins.writing import STDIN, atomic_write, check_writable, for_terminal
 
 JSON_LINES = "jsonl"
+
+
 _FORMATS = Choices(lambda: FORMATS)
+
+
+def percentage(text: str) -> float:
+    """Parse a share above 0 and up to 1, written as `0.1` or `10%`."""
+    number = text.removesuffix("%")
+    try:
+        value = float(number) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise ValueError(f"{text!r} is not a share of the sentences, such as 10% or 0.1")
+    return value
 
 
 @dataclass
@@ -101,51 +113,3 @@ def write_pieces(out: str, form: str, pieces: Iterable[str | bytes]) -> None:
                     is_text = FORMATS[form].media_type == "text/plain"
                     piece = in_encoding(piece, encoding) if is_text else piece.encode("utf-8")
             file.write(piece)
-
-
-@command()
-def show(files: Sequence[str], output: ResultOutput, *, operations: str | None = None) -> int:
-    """Show saved scores: what score wrote as jsonl or json, and what book wrote as json or jsonl; -
-    or no FILE is standard input, as JSON Lines. Nothing is scored, and no encoder is loaded.
-
-    Args:
-        files ([FILE]...): the saved scores.
-        operations (A,B): Show only these (default: all).
-    """
-    check_input(files)
-    is_book = any(map(is_book_salience, files))
-    if is_book and len(files) > 1:
-        raise click.UsageError("the scores of a book are shown by themselves; name one file")
-    if is_book and operations is not None:
-        raise click.UsageError("--operations does not apply to a book; choose them in book")
-    output.check(files, is_book=is_book)
-    if is_book:
-        output.write(read_book_salience(files[0]))
-        return 0
-    names = operations.split(",") if operations else None
-    results = _with_same_operations(read_results(files or [STDIN]), names)
-    first = next(results, None)
-    if first is None:
-        raise ValueError("there are no scores in the input")
-    output.write(chain([first], results))
-    return 0
-
-
-def _with_same_operations(
-    results: Iterator[StorySalience], operations: list[str] | None
-) -> Iterator[StorySalience]:
-    """Yield results with scores by `operations` only; None stands for the operations of the first
-    result. Raises a `ValueError` if a result lacks one of these or, for None, has others."""
-    names = operations
-    for result in results:
-        names = names or list(result.scores)
-        try:
-            scores = {name: result.scores_of(name) for name in names}
-        except ValueError as error:
-            raise ValueError(f"{result.name}: {error} with --operations") from None
-        if operations is None and len(result.scores) > len(names):
-            raise ValueError(
-                f"{result.name} has scores by {', '.join(result.scores)}, stories before it by"
-                f" {', '.join(names)}; choose with --operations"
-            )
-        yield replace(result, scores=scores)

@@ -1,0 +1,82 @@
+"""Options of scoring, as commands have them, and its progress."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from narrative_twins.commands.messages import shows_progress, tell
+from narrative_twins.commands.signatures import Group, Names, Option, Parsed
+from narrative_twins.extras import user_module
+from narrative_twins.salience.operations import OPERATIONS
+from narrative_twins.salience.options import SCORING_OPTIONS, ScoringOptions
+
+IMPORT = Option(
+    ["--import", "imported"],
+    type=Parsed(user_module),
+    multiple=True,
+    is_eager=True,
+    metavar="MODULE",
+    help="Import a module or a .py file, which registers operations; can be repeated.",
+    heading="Options",
+)
+
+
+def _splitter(text: str) -> Any:
+    """Return the function that `text` names as `MODULE:FUNCTION`, or `text`, a splitter's name."""
+    module, colon, name = text.rpartition(":")
+    function = getattr(user_module(module), name, None) if colon else None
+    return function if callable(function) else text
+
+
+def scoring_options(*names: str, **defaults: Any) -> Group:
+    """Return the group of the scoring options `names`, by default of all but `on_error` and
+    `progress`, which commands set. The group makes a dict of checked arguments of `ScoringOptions`.
+    `defaults` replace defaults of `ScoringOptions`."""
+    options: list[click.Parameter] = [IMPORT]
+    for name in names or [name for name in SCORING_OPTIONS if name not in ("on_error", "progress")]:
+        info = SCORING_OPTIONS[name]
+        kind: Any = click.IntRange(min=1) if info.is_count else info.parse and Parsed(info.parse)
+        if name == "operations":
+            kind = Names(lambda: OPERATIONS)
+        elif name == "splitter":
+            kind = Parsed(_splitter)
+        elif info.choices and not info.flags:
+            kind = click.Choice(info.choices)
+        settings: dict[str, Any] = {"type": kind, "heading": "Scoring"}
+        settings["default"] = default = defaults.get(name, info.default)
+        if info.flags:
+            for flag, (value, text) in info.flags.items():
+                text += " (default)" if value == str(default or "none") else ""
+                options.append(Option([f"--{flag}", name], flag_value=value, help=text, **settings))
+            continue
+        flag = "split" if name == "splitter" else name.replace("_", "-")
+        words = {"operations": "A,B", "splitter": "NAME"}
+        settings["metavar"] = None if info.choices else words.get(name, "N")
+        settings["show_default"] = bool(default) and "default" not in info.help
+        options.append(Option([f"--{flag}", name], help=info.help, **settings))
+
+    def checked(imported: Any, **values: Any) -> dict[str, Any]:
+        """Check the values of the options, and return them; the text `none` becomes None."""
+        values = {name: None if value == "none" else value for name, value in values.items()}
+        ScoringOptions(**values)
+        return values
+
+    return Group(checked, options)
+
+
+def watch(quiet: bool, factor: float = 1.0) -> Any:
+    """Return a value for the option `progress` of scoring: False if `quiet`, else a `Watch`, which
+    shows a bar in a terminal and tells the user if exact scoring takes long. `factor` multiplies
+    its estimates: 10.0 if the progress counts one of ten shards."""
+    from narrative_twins.salience.progress import Watch, format_duration
+
+    def advise(exact: float, one_pass: float) -> None:
+        """Tell the user estimates in seconds: for exact scoring, and for one pass."""
+        tell(
+            f"exact scores take about {format_duration(exact * factor)}; --fast takes about"
+            f" {format_duration(one_pass * factor)}"
+        )
+
+    return not quiet and Watch(shows_progress(quiet), advise)
