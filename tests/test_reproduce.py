@@ -131,38 +131,80 @@ def results(**lines: list[list[float | None]]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("shift", "above", "word"),
+    ("shift", "relation", "word"),
     [
-        (0.1, True, "replicated"),
-        (-0.1, True, "not replicated"),
-        (0.0, True, "undecided"),
-        (0.0, False, "replicated"),
-        (-0.03, False, "replicated"),  # within the margin
-        (-0.1, False, "not replicated"),
+        (0.1, "above", "replicated"),
+        (-0.1, "above", "not replicated"),
+        (0.0, "above", "undecided"),
+        (0.0, "as good", "replicated"),
+        (0.1, "as good", "replicated"),
+        (-0.03, "as good", "replicated"),  # within the margin
+        (-0.1, "as good", "not replicated"),
+        (0.0, "equal", "replicated"),
+        (0.03, "equal", "replicated"),
+        (-0.03, "equal", "replicated"),
+        (0.1, "equal", "not replicated"),  # above is not equal
+        (-0.1, "equal", "not replicated"),
     ],
 )
-def test_verdicts(shift, above, word):
+def test_verdicts(shift, relation, word):
     noise = np.random.default_rng(0)
     base = noise.normal(0.3, 0.2, 200)
     other = [base + shift + noise.normal(0, 0.05, 200) for _ in range(2)]
     # What is on average equal differs by nothing.
     other = [each - each.mean() + base.mean() + shift for each in other]
     content = results(a=[each.tolist() for each in other], b=[base.tolist()])
-    claim = replication.Claim("a", "stories", "a summarization", "b summarization", above)
-    difference, _, p, verdict = replication.verdict(claim, content)
-    assert verdict == word
-    assert float(difference) == pytest.approx(shift, abs=5e-4)
-    exact = paired_permutation_test(np.mean(other, axis=0), base)
-    assert p == ("< 0.001" if exact < 0.001 else f"{exact:.3f}")
+    claim = replication.Claim("a", "stories", "a summarization", "b summarization", relation)
+    test = replication.measure(claim, content)
+    assert replication.verdict(claim, test, test.confirms, test.differs) == word
+    assert test.mean == pytest.approx(shift)
+    assert test.differs == paired_permutation_test(np.mean(other, axis=0), base)
+    (row,) = replication.family_table([claim], content).rows
+    _, _, difference, _, p, _, shown = (cell.text for cell in row)
+    assert float(difference) == pytest.approx(shift, abs=5e-4) and shown == word
+    assert p == ("< 0.001" if test.confirms < 0.001 else f"{test.confirms:.3f}")
+
+
+def test_p_values_are_corrected_within_a_family():
+    """By Holm's method as its paper tells it: the smallest p-value counts m times, the next m - 1
+    times, and none less than one before it."""
+    p_values = [0.04, 0.01, 0.02, 0.9]
+    assert replication.holm(p_values) == pytest.approx([0.08, 0.04, 0.06, 0.9])
+    assert replication.holm([0.6, 0.7]) == [1.0, 1.0] and replication.holm([]) == []
+    noise = np.random.default_rng(1)
+    base = noise.normal(0.3, 0.2, 200)
+    change = noise.normal(0, 0.2, 200)
+    change += 2.2 * change.std() / 200**0.5 - change.mean()  # 2.2 standard errors above 0
+    content = results(a=[(base + change).tolist()], b=[base.tolist()])
+    claim = replication.Claim("a", "stories", "a summarization", "b summarization")
+    alone, *_ = replication.family_table([claim], content).rows
+    assert 0.01 < replication.measure(claim, content).confirms < 0.05
+    assert alone[-1].text == "replicated"
+    first, *_ = replication.family_table([claim] * 6, content).rows
+    assert first[-1].text == "undecided", "six tests of one p-value near 0.05 confirm nothing"
+
+
+def test_the_margin_is_tested_on_both_sides_of_an_equality():
+    """A difference whose interval reaches over the margin is not as good, nor equal."""
+    noise = np.random.default_rng(2)
+    base = noise.normal(0.3, 0.2, 60)
+    for shift, relation in ((-0.04, "as good"), (0.04, "equal"), (-0.04, "equal")):
+        change = noise.normal(0, 0.25, 60)
+        other = base + change - change.mean() + shift
+        content = results(a=[other.tolist()], b=[base.tolist()])
+        claim = replication.Claim("a", "stories", "a summarization", "b summarization", relation)
+        test = replication.measure(claim, content)
+        assert replication.verdict(claim, test, test.confirms, test.differs) == "undecided"
 
 
 def test_a_wide_interval_is_undecided_and_a_missing_line_has_no_verdict():
     content = results(a=[[0.9, 0.1, None, 0.2]], b=[[0.1, 0.9, 0.5, 0.3]])
-    for above in (True, False):
-        claim = replication.Claim("a", "stories", "a summarization", "b summarization", above)
-        assert replication.verdict(claim, content)[-1] == "undecided"
+    for relation in ("above", "as good", "equal"):
+        claim = replication.Claim("a", "stories", "a summarization", "b summarization", relation)
+        assert replication.family_table([claim], content).rows[0][-1].text == "undecided"
     claim = replication.Claim("a", "stories", "a summarization", "c summarization")
-    assert replication.verdict(claim, content) is None
+    assert replication.measure(claim, content) is None
+    assert replication.family_table([claim], content).rows[0][-1].text == "not run yet"
 
 
 def test_the_guide_has_the_tables_of_the_committed_results(tmp_path):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from lines import Points, curves_of_runs, lines_figure
-from output import Output
+from output import Output, sample_sd
 from plan import CurvesSpec, SalienceSpec, SizesSpec
 from workspace import Workspace
 
@@ -53,7 +53,7 @@ def make_sizes(spec: SizesSpec, workspace: Workspace) -> Output:
             values = [metrics[key] for metrics in final if metrics.get(key) is not None]
             if sizes and values:
                 millions = sizes[0]["parameters"] / 1e6
-                point = millions, float(np.mean(values)), float(np.std(values))
+                point = millions, float(np.mean(values)), sample_sd(values).item()
                 lines.setdefault(text, []).append(point)
     label = "parameters in millions"
     found = {"agreement": lines} if lines else {}

@@ -1,6 +1,6 @@
 """Tables of a comparison in the layouts of papers: chosen rows under names of one's own, with empty
 cells for rows that the comparison does not have. As in the paper, what is significantly better than
-most others below the same heading is bold, and standard deviations are over n."""
+most others below the same heading is bold, and standard deviations are over n - 1."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from output import sample_sd
 
 from narrative_twins.evaluation.comparison import (
     ALPHA,
@@ -26,7 +27,7 @@ BOLD = (
     "Bold: significantly better than most of the other cells of this metric below the same heading"
     " (paired permutation test over stories, p < 0.05)."
 )
-SEVERAL_RUNS = "Of several runs: mean ± standard deviation (over n)."
+SEVERAL_RUNS = "Of several runs: mean ± standard deviation (over n - 1)."
 OVER_ALL = "Over all: the mean over all turning points, of which windows have different numbers."
 
 
@@ -48,7 +49,7 @@ class Line:
 def mean_and_sd(
     comparison: Comparison, data: str, line: Line, metric: str
 ) -> tuple[float, float | None] | None:
-    """The mean of a metric over the runs of a line, and the standard deviation over n, None of a
+    """The mean of a metric over the runs of a line, and the standard deviation over n - 1, None of a
     single run; None if the comparison does not have the line."""
     keys = ["data", "scorer", "operation", "metric"]
     is_line = comparison.runs[keys] == [data, line.scorer, line.operation or "", metric]
@@ -58,7 +59,7 @@ def mean_and_sd(
 def _mean_and_sd(values: Sequence[float]) -> tuple[float, float | None] | None:
     if not len(values):
         return None
-    return float(np.mean(values)), float(np.std(values)) if len(values) > 1 else None
+    return float(np.mean(values)), sample_sd(values).item() if len(values) > 1 else None
 
 
 def wide_table(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from output import sample_sd
 
 from narrative_twins.plots.style import PAGE, figure_style, line_style, new_figure, printable
 from narrative_twins.training.curves_and_card import Curves
@@ -72,7 +73,7 @@ def curves_of_runs(
 
     Args:
         runs: names, with the curves of each seed. The line is their mean, its spread the standard
-            deviation (over n), at the steps that all seeds have.
+            deviation (over n - 1), at the steps that all seeds have.
         names: of the quantities, such as `eval_loss`.
         by_epoch: whether positions are epochs, which are the curve `epoch`, and not steps.
     """
@@ -83,7 +84,7 @@ def curves_of_runs(
             steps = sorted(set.intersection(*map(set, found))) if found else []
             if steps:
                 values = np.array([[curve[step] for step in steps] for curve in found])
-                mean, spread = values.mean(axis=0).tolist(), values.std(axis=0).tolist()
+                mean, spread = values.mean(axis=0).tolist(), sample_sd(values).tolist()
                 epochs = dict(seeds[0]["epoch"]) if by_epoch else {}
                 points = zip([epochs.get(step, step) for step in steps], mean, spread, strict=True)
                 panels.setdefault(name, {})[run] = list(points)

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from narrative_twins.evaluation.tables import Table
 from narrative_twins.plots.style import save_figure
 from narrative_twins.writing import atomic_write
@@ -93,3 +96,9 @@ def write_index(outputs: Sequence[Output], folder: Path) -> None:
     )
     missing = dict.fromkeys(line for output in outputs for line in output.missing)
     write(folder / "missing.txt", "".join(f"{line}\n" for line in missing))
+
+
+def sample_sd(values: ArrayLike) -> NDArray[np.float64]:
+    """Return the standard deviation over n - 1 along the first axis; 0 for a single value."""
+    array = np.asarray(values, np.float64)
+    return np.asarray(array.std(axis=0, ddof=min(1, len(array) - 1)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from layouts import Line, long_table, mean_and_sd, wide_table
-from output import Output
+from output import Output, sample_sd
 from plan import TableRow, TableSpec, TestsSpec
 from workspace import Workspace
 
@@ -107,7 +107,7 @@ def make_data(workspace: Workspace) -> Output:
         }
     names = next(iter(columns.values()))
     rows = [[Cell(name), *(Cell(column[name]) for column in columns.values())] for name in names]
-    table = Table(caption, ["", *columns], rows, ["±: standard deviation (over n)."])
+    table = Table(caption, ["", *columns], rows, ["±: standard deviation (over n - 1)."])
     return Output("data", caption, {"data": columns}, table)
 
 
@@ -134,7 +134,7 @@ def make_runs(workspace: Workspace) -> Output:
 
 def _spread(values: Sequence[float]) -> str:
     """A mean and a standard deviation with one decimal."""
-    return f"{np.mean(values):.1f} ± {np.std(values):.1f}" if values else ""
+    return f"{np.mean(values):.1f} ± {sample_sd(values):.1f}" if values else ""
 
 
 def _notes(spec: TableSpec, comparison: Comparison, workspace: Workspace) -> list[str]:
@@ -153,7 +153,7 @@ def _notes(spec: TableSpec, comparison: Comparison, workspace: Workspace) -> lis
                 f"{row.label}: {found} of {of} {'seeds' if row.kind == 'run' else 'runs'}."
             )
         if values := workspace.perplexities(row, spec.data):
-            sd = float(np.std(values)) if len(values) > 1 else None
+            sd = sample_sd(values).item() if len(values) > 1 else None
             choices.append(f"{row.label} {figure_and_spread(float(np.mean(values)), sd)}")
     if choices:
         people = figure(comparison.summaries[0].perplexity)
@@ -164,7 +164,7 @@ def _notes(spec: TableSpec, comparison: Comparison, workspace: Workspace) -> lis
 
 @cache
 def _lines(comparison: Comparison) -> dict[tuple[str, str | None], dict[str, Any]]:
-    """The lines of a comparison as JSON data, with standard deviations over n."""
+    """The lines of a comparison as JSON data, with standard deviations over n - 1."""
     lines = {(row["scorer"], row["operation"]): row for row in comparison.json()["rows"]}
     for (scorer, operation), line in lines.items():
         for metric, figures in line["metrics"].items():

@@ -14,11 +14,11 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, pstdev
-from typing import Any
+from statistics import fmean, stdev
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,86 +29,97 @@ from narrative_twins.plots.style import figure_style, new_figure, save_figure
 
 METRIC = {"stories": "spearman", "synopses": "auc"}
 MARGIN = {"stories": 0.05, "synopses": 0.02}
-"""How much worse a row may be that is called as good."""
+"""How much two rows may differ that are called as good or equal."""
 ALPHA = 0.05
 BEGIN, END = "<!-- tables of replication.py -->", "<!-- end -->"
 
 Results = Mapping[str, Any]
+Relation = Literal["above", "as good", "equal"]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper as a comparison of two lines, each a run with an operation.
+    """A claim as a comparison of two lines, each a run with an operation.
 
     Attributes:
         text: the claim.
         data: the labelled stories.
         first, second: the lines.
-        above: whether the first is claimed to be above the second; if not, as good as it.
+        relation: whether the first is claimed to be above the second; as good (not below it by the
+            margin); or equal to it (neither below nor above it by the margin).
     """
 
     text: str
     data: str
     first: str
     second: str
-    above: bool = True
+    relation: Relation = "above"
 
 
-def _operations(data: str, run: str) -> list[Claim]:
-    return [
-        Claim(f"summarization above {other}", data, f"{run} summarization", f"{run} {other}")
-        for other in ("deletion", "shifting", "disruption")
-    ]
-
-
-def _runs(text: str, first: str, second: str, above: bool = True) -> Claim:
+def _runs(text: str, first: str, second: str, relation: Relation = "above") -> Claim:
     """A claim on two runs by summarization; runs of synopses have the prefix `synopses_`."""
     data = "synopses" if first.startswith("synopses") else "stories"
-    return Claim(text, data, f"{first} summarization", f"{second} summarization", above)
+    return Claim(text, data, f"{first} summarization", f"{second} summarization", relation)
+
+
+def _best_operation(data: str, prefix: str = "") -> list[Claim]:
+    """Summarization above each other operation, in every row of the main table."""
+    return [
+        Claim(f"{run.replace('_', ' ')}: summarization above {other}", data,
+              f"{prefix}{run} summarization", f"{prefix}{run} {other}")
+        for run in ("no_training", "mlm", "dropout_twins", "narrative_twins")
+        for other in ("deletion", "shifting", "disruption")
+    ]  # fmt: skip
 
 
 CLAIMS = {
-    "Contrastive learning is above masked language modeling": [
+    "Contrastive learning with narrative twins is above masked language modeling": [
         _runs("narrative twins above masked language modeling", "narrative_twins", "mlm"),
-        _runs("dropout twins above masked language modeling", "dropout_twins", "mlm"),
         _runs("narrative twins above no training", "narrative_twins", "no_training"),
         _runs("narrative twins above masked language modeling", "synopses_narrative_twins",
-              "synopses_mlm"),
-        _runs("dropout twins above masked language modeling", "synopses_dropout_twins",
               "synopses_mlm"),
         _runs("narrative twins above no training", "synopses_narrative_twins",
               "synopses_no_training"),
     ],
-    "Summarization is the best operation": [
-        *_operations("stories", "narrative_twins"),
-        *_operations("synopses", "synopses_narrative_twins"),
+    "Narrative twins are above dropout twins on stories": [
+        _runs("narrative twins above dropout twins", "narrative_twins", "dropout_twins"),
     ],
-    "Dropout twins suffice": [
-        _runs("dropout twins as good as narrative twins", "dropout_twins", "narrative_twins", False),
+    "Without narrative twins, dropout twins can be used": [
+        _runs("dropout twins above masked language modeling", "dropout_twins", "mlm"),
+        _runs("dropout twins above masked language modeling", "synopses_dropout_twins",
+              "synopses_mlm"),
         _runs("dropout twins as good as narrative twins", "synopses_dropout_twins",
-              "synopses_narrative_twins", False),
+              "synopses_narrative_twins", "as good"),
     ],
+    "Summarization is the best operation, in every row: stories": _best_operation("stories"),
+    "Summarization is the best operation, in every row: synopses": _best_operation(
+        "synopses", "synopses_"
+    ),
     "Distractors by a model help; in long stories other parts of the story will do": [
         _runs("distractors above none", "narrative_twins", "no_distractors"),
         _runs("distractors above none, dropout twins", "dropout_twins", "no_distractors_dropout"),
-        _runs("by a model as good as by people, dropout twins", "dropout_twins",
-              "human_distractors", False),
         _runs("distractors above none as released", "narrative_twins", "separate_distractors"),
         _runs("in-story negatives as good as distractors too", "synopses_no_distractors",
-              "synopses_narrative_twins", False),
+              "synopses_narrative_twins", "as good"),
         _runs("in-story negatives above no hard negatives", "synopses_no_distractors",
               "synopses_no_hard_negatives"),
         _runs("distractors above no hard negatives", "synopses_no_in_story_negatives",
               "synopses_no_hard_negatives"),
     ],
-    "The mean of the tokens (the paper's choice) is above the first token (CLS)": [
-        _runs("mean above first token", "narrative_twins", "first_token"),
+    "The mean of the tokens and the first token (CLS) are equal": [
+        _runs("mean equal to first token, narrative twins", "narrative_twins", "first_token",
+              "equal"),
     ],
     "Twins need no names in common": [
-        _runs("names replaced as good as names kept, no distractors", "entities", "no_distractors",
-              False),
+        _runs("replaced as good as kept names, no distractors", "entities", "no_distractors",
+              "as good"),
+    ],
+    "Not a claim of the paper: distractors by a model are as good as by people": [
+        _runs("by a model as good as by people, dropout twins", "dropout_twins",
+              "human_distractors", "as good"),
     ],
 }  # fmt: skip
+"""Claims by family: p-values are corrected within a family."""
 
 
 def collect(state: Path) -> dict[str, Any]:
@@ -152,21 +163,89 @@ def mean_over_seeds(seeds: Mapping[str, Any]) -> NDArray[np.float64]:
     return np.array([run["values"] for run in seeds.values()], np.float64).mean(axis=0)
 
 
-def verdict(claim: Claim, results: Results) -> list[str] | None:
-    """The cells of a claim: the difference, its 95 % interval, the p-value and the verdict. None if
-    a line is missing."""
+@dataclass(frozen=True)
+class Difference:
+    """The measured difference of the two lines of a claim.
+
+    Attributes:
+        mean, low, high: the difference and its 95 % interval, by a bootstrap over stories.
+        differs: the p-value of a difference from 0, two-tailed.
+        confirms: the p-value of the claim: for `above` that of a difference from 0; else the
+            one-tailed p-value of a difference within the margin, of both margins the larger.
+    """
+
+    mean: float
+    low: float
+    high: float
+    differs: float
+    confirms: float
+
+
+def measure(claim: Claim, results: Results) -> Difference | None:
+    """Measure and test a claim; None if a line of it is missing."""
     lines = results[claim.data]
     if claim.first not in lines or claim.second not in lines:
         return None
     first, second = (mean_over_seeds(lines[name]) for name in (claim.first, claim.second))
-    difference, p = first - second, paired_permutation_test(first, second)
-    mean, (low, high) = float(np.nanmean(difference)), bootstrap_interval(difference)
-    if claim.above:
-        holds, fails = mean > 0 and p < ALPHA, mean < 0 and p < ALPHA
-    else:
-        holds, fails = low > -MARGIN[claim.data], high < 0
-    word = "replicated" if holds else "not replicated" if fails else "undecided"
-    return [f"{mean:+.3f}", interval((low, high)), p_value(p), word]
+    mean, differs = float(np.nanmean(first - second)), paired_permutation_test(first, second)
+    margin, confirms = MARGIN[claim.data], differs
+    if claim.relation != "above":
+        confirms = _one_tailed(first + margin, second)
+    if claim.relation == "equal":
+        confirms = max(confirms, _one_tailed(second + margin, first))
+    return Difference(mean, *bootstrap_interval(first - second), differs, confirms)
+
+
+def _one_tailed(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """The p-value of a permutation test for `first` above `second`."""
+    p = paired_permutation_test(first, second) / 2
+    return p if np.nanmean(first - second) > 0 else 1 - p
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number by the method of Holm (1979)."""
+    corrected = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, index in enumerate(np.argsort(p_values, kind="stable")):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = highest
+    return corrected
+
+
+def verdict(claim: Claim, test: Difference, confirms: float, differs: float) -> str:
+    """Return the verdict on a claim from its test and the two p-values corrected for the family:
+    whether it holds, whether its opposite does, or neither."""
+    margin = MARGIN[claim.data]
+    holds = (
+        confirms < ALPHA
+        and {
+            "above": test.mean > 0,
+            "as good": test.low > -margin,
+            "equal": -margin < test.low and test.high < margin,
+        }[claim.relation]
+    )
+    if holds:
+        return "replicated"
+    is_opposite = test.mean < 0 or claim.relation == "equal"
+    return "not replicated" if differs < ALPHA and is_opposite else "undecided"
+
+
+def family_table(claims: Sequence[Claim], results: Results) -> Table:
+    """The tests and verdicts of a family of claims, p-values by themselves and corrected."""
+    tests = [measure(claim, results) for claim in claims]
+    measured = [test for test in tests if test is not None]
+    confirms = iter(holm([test.confirms for test in measured]))
+    differs = iter(holm([test.differs for test in measured]))
+    rows = []
+    for claim, test in zip(claims, tests, strict=True):
+        cells = ["", "", "", "", "not run yet"]
+        if test is not None:
+            p, opposite = next(confirms), next(differs)
+            cells = [f"{test.mean:+.3f}", interval((test.low, test.high)), p_value(test.confirms)]
+            cells += [p_value(p), verdict(claim, test, p, opposite)]
+        rows.append([Cell(text) for text in (claim.text, claim.data, *cells)])
+    columns = ["claim", "data", "difference", "95 % interval", "p", "p (Holm)", "verdict"]
+    return Table("", columns, rows)
 
 
 def line_table(data: str, results: Results) -> Table:
@@ -179,7 +258,7 @@ def line_table(data: str, results: Results) -> Table:
         for operation in operations:
             seeds = results[data].get(f"{run} {operation}", {})
             means = [each["mean"] for each in seeds.values()]
-            spread = f" ± {pstdev(means):.3f}" if len(means) > 1 else ""
+            spread = f" ± {stdev(means):.3f}" if len(means) > 1 else ""
             cells.append(Cell(figure(fmean(means)) + spread if means else ""))
         partial = [each["partial"] for each in results[data][f"{run} summarization"].values()]
         cells.append(Cell(figure(fmean(partial))))
@@ -200,12 +279,7 @@ def markdown(results: Results) -> str:
         if results[data]:
             parts.append(line_table(data, results).to_markdown().strip())
     for title, claims in CLAIMS.items():
-        rows = []
-        for claim in claims:
-            cells = verdict(claim, results) or ["", "", "", "not run yet"]
-            rows.append([Cell(text) for text in (claim.text, claim.data, *cells)])
-        columns = ["claim", "data", "difference", "95 % interval", "p", "verdict"]
-        parts += [f"**{title}**", Table("", columns, rows).to_markdown().strip()]
+        parts += [f"**{title}**", family_table(claims, results).to_markdown().strip()]
     # Unpadded, since rows with the spread over seeds would be longer than a line of the docs.
     return re.sub(r"(?<=\|) +| +(?=\|)", " ", re.sub("-{4,}", "---", "\n\n".join(parts))) + "\n"
 
