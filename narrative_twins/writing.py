@@ -21,18 +21,8 @@ from filelock import FileLock, Timeout
 STDIN = "-"
 """The file name for standard input or standard output."""
 
-_CONTROLS = re.compile(
-    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
-)
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?=[. ]|$)", re.IGNORECASE)
 _LONGEST_NAME = 50
-
-
-def for_terminal(text: object) -> str:
-    """Return text from outside, such as a story or a name, in a form that is safe to print. U+FFFD
-    replaces lone surrogates, characters that change the direction of text, and control characters
-    except tab and line feed."""
-    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", str(text))
 
 
 def file_name(text: str) -> str:

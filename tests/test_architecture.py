@@ -12,7 +12,7 @@ import pytest
 import narrative_twins
 
 ORDER = """
-extras writing
+extras text writing
 stories plots
 data encoder
 hub salience

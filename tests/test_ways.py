@@ -111,7 +111,12 @@ def test_the_way_of_a_training_step(tmp_path, monkeypatch, bert_folder):
     assert way == documented("From a script to a step of training")
 
 
-SHARED = {"extras", "writing", *(f"commands.{name}" for name in ("cli", "signatures", "messages"))}
+SHARED = {
+    "extras",
+    "text",
+    "writing",
+    *(f"commands.{name}" for name in ("cli", "signatures", "messages")),
+}
 SHARED |= {"commands.encoder_options", "commands.scoring_options"}
 
 

@@ -17,7 +17,6 @@ from narrative_twins.writing import (
     check_writable,
     digest_of_files,
     file_name,
-    for_terminal,
 )
 
 
@@ -116,10 +115,6 @@ def test_a_log_that_is_cut_anywhere_keeps_its_complete_rows(tmp_path_factory, ro
         for row in rows[count:]:
             log.append(row)
     assert JsonlLog(path, {}).rows == rows
-
-
-def test_control_characters_do_not_reach_a_terminal():
-    assert for_terminal("a\x1b[31m\tb\u202e\ud800\n") == "a\ufffd[31m\tb\ufffd\ufffd\n"
 
 
 _HARD_TEXTS = st.one_of(

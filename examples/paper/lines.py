@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from output import sample_sd
 
-from narrative_twins.plots.style import PAGE, figure_style, line_style, new_figure, printable
+from narrative_twins.plots.style import PAGE, figure_style, line_style, new_figure
+from narrative_twins.text import one_line
 from narrative_twins.training.curves_and_card import Curves
 
 if TYPE_CHECKING:
@@ -43,23 +44,23 @@ def lines_figure(
     with figure_style():
         figure = new_figure(width, 0.4 + _PANEL * max(1, len(panels)))
         figure.set_layout_engine("constrained")
-        figure.suptitle(printable(title), size=8, weight="bold")
+        figure.suptitle(one_line(title), size=8, weight="bold")
         for position, (quantity, lines) in enumerate(panels.items(), start=1):
             axes = figure.add_subplot(len(panels), 1, position)
             for name, points in lines.items():
                 style = line_style(names.index(name))
                 at, values, spread = np.array(points, np.float64).reshape(-1, 3).T
-                axes.plot(at, values, **style, label=printable(name))
+                axes.plot(at, values, **style, label=one_line(name))
                 if spread.any():
                     axes.fill_between(
                         at, values - spread, values + spread, color=style["color"], alpha=0.15, lw=0
                     )
-            axes.set(xlabel=label, ylabel=printable(quantity), xscale="log" if log else "linear")
+            axes.set(xlabel=label, ylabel=one_line(quantity), xscale="log" if log else "linear")
             axes.grid(alpha=0.3)
             for name in names:
                 # Without points, so that the legend of the first panel has the lines of all panels.
                 if position == 1 and name not in lines:
-                    axes.plot([], [], **line_style(names.index(name)), label=printable(name))
+                    axes.plot([], [], **line_style(names.index(name)), label=one_line(name))
             if position == 1 and names:
                 axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     return figure

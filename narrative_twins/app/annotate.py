@@ -12,7 +12,8 @@ import gradio as gr
 
 from narrative_twins.app.result_html import part
 from narrative_twins.stories.story import Story
-from narrative_twins.writing import JsonlLog, for_terminal
+from narrative_twins.text import for_terminal, one_line
+from narrative_twins.writing import JsonlLog
 
 MAX_WORDS = 11
 """Words of a summary; the paper asks for fewer than 12."""
@@ -109,7 +110,7 @@ class AnnotationPage:
     def begin(self, name: str) -> dict[Any, Any]:
         """Return gradio's updates, by component, that show the first step to the annotator `name`,
         the first unanswered story if there are answers by `name`, or what is wrong with `name`."""
-        name = " ".join(for_terminal(name).split())
+        name = one_line(name)
         if not 0 < len(name) <= MAX_NAME:
             words = f"Please give a name or code of at most {MAX_NAME} characters."
             return {self.status: part("problem", words)}

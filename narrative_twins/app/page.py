@@ -16,6 +16,7 @@ from narrative_twins.salience.operations import OPERATIONS, resolve_operations
 from narrative_twins.salience.result import StorySalience, precision
 from narrative_twins.show.formats import FORMATS, write_results
 from narrative_twins.stories.sentences import SPLITTERS
+from narrative_twins.text import one_line
 
 EXAMPLE = files("narrative_twins.app").joinpath("haunted_stable.txt").read_text("utf-8").strip()
 MAX_WAITING = 32  # stories and books of all clients
@@ -196,5 +197,5 @@ def html(value: str = "", **options: Any) -> gr.HTML:
 
 def sentence(error: Exception) -> str:
     """Return the message of an error as a sentence on one line, with a capital and a full stop."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = one_line(error) or type(error).__name__
     return text[0].upper() + text[1:] + "." * text[-1].isalnum()

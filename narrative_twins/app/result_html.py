@@ -13,7 +13,7 @@ from narrative_twins.salience.result import StorySalience, shown_score
 from narrative_twins.show.formats import FORMATS, book_formats
 from narrative_twins.show.pages import book_contents, templates
 from narrative_twins.show.terminal import marked
-from narrative_twins.writing import for_terminal
+from narrative_twins.text import for_terminal
 
 WIDTH, HEIGHT = 600, 80  # of the curve, as in the template
 SHARE = 0.05  # of the sentences of a book that are in its extract

@@ -16,7 +16,8 @@ from narrative_twins.books.markup import (
     parse_html,
     text_of,
 )
-from narrative_twins.books.zip_archive import Archive, inner_path, shown_name
+from narrative_twins.books.zip_archive import Archive, inner_path
+from narrative_twins.text import shortened
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 _NCX = "application/x-dtbncx+xml"
@@ -43,12 +44,12 @@ def epub_book(data: bytes) -> Book:
     items = {item.get("id"): item for item in elements(tree, "item")}
     spine = next(elements(tree, "spine"), None)
     if spine is None:
-        raise ValueError(f"has no reading order (spine) in {shown_name(package)}; get it again")
+        raise ValueError(f"has no reading order (spine) in {shortened(package, 80)}; get it again")
     names: dict[str, str] = {}  # the documents in reading order, each with why it is left out
     for reference in elements(spine, "itemref"):
         item = items.get(key := reference.get("idref"))
         if item is None:
-            archive.problems.append(f"has no item {shown_name(key)}, which its spine names")
+            archive.problems.append(f"has no item {shortened(key, 80)}, which its spine names")
         elif not item.get("media-type", "").strip().lower().startswith(_MEDIA) and (
             place := archive.try_to(inner_path, package, item.get("href", ""))
         ):

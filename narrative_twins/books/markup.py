@@ -21,6 +21,7 @@ from narrative_twins.books.blocks import (
     letters_of,
     wrap_width,
 )
+from narrative_twins.text import one_line
 
 MAX_ELEMENTS = 2_000_000
 """Elements of a document. A long novel has some 10,000 in HTML, and some 100,000 in Word."""
@@ -162,8 +163,7 @@ def parse_xml(data: bytes) -> Any:
     try:
         return _tree(data, is_html=False)
     except etree.XMLSyntaxError as error:
-        problem = " ".join(str(error).split())
-        raise ValueError(f"is not well-formed XML ({problem})") from None
+        raise ValueError(f"is not well-formed XML ({one_line(error)})") from None
 
 
 def parse_html(data: bytes, is_xml: bool = False) -> Any:

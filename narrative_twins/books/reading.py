@@ -27,7 +27,8 @@ from narrative_twins.stories.reading import (
     story_in_column,
 )
 from narrative_twins.stories.story import StoryError
-from narrative_twins.writing import STDIN, for_terminal
+from narrative_twins.text import for_terminal, one_line
+from narrative_twins.writing import STDIN
 
 _FORMATS_OF_ROWS = ROWS | {"parquet": (".parquet",)}
 MAX_FILE = 256_000_000
@@ -258,7 +259,7 @@ def _rows(path: str, column: str | None) -> Iterator[Document]:
     except RowError as error:
         yield Document(for_terminal(error.where), None, error.problem)
     except (OSError, ValueError) as error:
-        problem = f"can't be loaded: {' '.join(str(error).split())}"
+        problem = f"can't be loaded: {one_line(error)}"
         yield Document(for_terminal(path), None, problem)
 
 

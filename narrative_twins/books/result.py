@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from narrative_twins.books.chapters_and_scenes import LEVELS, BookTable, Level, Unit, Units
 from narrative_twins.plots.shades import shaded_cell
-from narrative_twins.plots.style import PAGE, one_line, shortened
+from narrative_twins.plots.style import PAGE
 from narrative_twins.salience.operations import comparisons
 from narrative_twins.salience.result import (
-    counted,
     described,
     extract_length,
     other_similarity,
@@ -22,6 +21,7 @@ from narrative_twins.salience.result import (
 )
 from narrative_twins.stories.reading import stories_in
 from narrative_twins.stories.sentences import Span
+from narrative_twins.text import counted, one_line, shortened
 
 if TYPE_CHECKING:
     import pandas
@@ -153,7 +153,8 @@ class BookSalience(BookTable):
     @property
     def extent(self) -> str:
         """The numbers of units as text, such as `3 chapters, 4 scenes, 90 sentences`."""
-        return counted({level: len(self.units(level)) for level in LEVELS})
+        sizes = ((level, len(self.units(level))) for level in LEVELS)
+        return ", ".join(counted(size, level) for level, size in sizes if size)
 
     @property
     def notes(self) -> list[str]:

@@ -29,7 +29,7 @@ from narrative_twins.books.chapters_and_scenes import (
 )
 from narrative_twins.books.result import BookSalience
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.engine import check_pooling, loaded_encoder, score_stories
+from narrative_twins.salience.engine import check_one_pass, loaded_encoder, score_stories
 from narrative_twins.salience.operations import EXACTLY, Operation, resolve_operations
 from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.salience.plans import (
@@ -114,7 +114,7 @@ class BookScorer:
             raise ValueError(
                 f"chapters and scenes need mean pooling; choose levels='sentence', and {EXACTLY}"
             )
-        check_pooling(encoder, ScoringOptions(**options | {"operations": None}))
+        check_one_pass(encoder, ScoringOptions(**options | {"operations": None}))
         return cls(encoder, by_level, options)
 
     def result(self, table: BookTable) -> BookSalience:

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from narrative_twins.books.markup import parse_xml
-from narrative_twins.writing import for_terminal
+from narrative_twins.text import shortened
 
 MAX_MEMBERS = 10_000
 """Files in an archive, at most."""
@@ -71,11 +71,11 @@ class Archive:
         """Return `parse(content, *args)` of a file, by default the root element of XML. Raises a
         `ValueError` that names the file if it is missing or can't be parsed."""
         if (name := self.name(name)) not in self:
-            raise ValueError(f"has no file {shown_name(name)} inside; get it again")
+            raise ValueError(f"has no file {shortened(name, 80)} inside; get it again")
         try:
             return parse(self._unpacked(name), *args)
         except ValueError as error:
-            raise ValueError(f"can't be read: its file {shown_name(name)} {error}") from None
+            raise ValueError(f"can't be read: its file {shortened(name, 80)} {error}") from None
 
     def _unpacked(self, name: str) -> bytes:
         """Return the content of a file. Raises a `ValueError` if it is damaged or too large."""
@@ -108,12 +108,6 @@ def inner_path(base: str, reference: str) -> tuple[str, str]:
     is_outside = parts.scheme or parts.netloc or "\0" in path
     if is_outside or name.split("/")[0] == "..":
         raise ValueError(
-            f"refers to {shown_name(reference)}, which is not in the file; get it again"
+            f"refers to {shortened(reference, 80)}, which is not in the file; get it again"
         )
     return name, unquote(parts.fragment)
-
-
-def shown_name(name: str | None) -> str:
-    """Return a name from an archive for messages: at most 80 printable characters on one line."""
-    shown = " ".join(for_terminal(name).split())
-    return shown if len(shown) <= 80 else f"{shown[:77]}..."

@@ -17,7 +17,8 @@ from narrative_twins.commands.resuming import is_complete, write_resumable
 from narrative_twins.commands.scoring_options import scoring_options
 from narrative_twins.commands.signatures import Names, command
 from narrative_twins.salience.options import FAST, ScoringOptions
-from narrative_twins.writing import JsonlLog, digest, for_terminal
+from narrative_twins.text import for_terminal
+from narrative_twins.writing import JsonlLog, digest
 
 _LEVELS = Names(lambda: LEVELS)
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from narrative_twins.writing import ResumeError, for_terminal
+from narrative_twins.text import for_terminal
+from narrative_twins.writing import ResumeError
 
 COMMANDS: dict[str, str] = {
     "score": "Score every sentence of stories.",

@@ -15,13 +15,14 @@ from tqdm import tqdm
 from narrative_twins.books.reading import count_story_files, files_of
 from narrative_twins.commands.encoder_options import EncoderOptions
 from narrative_twins.commands.files import check_input, check_output
-from narrative_twins.commands.messages import on_interrupt, plural, shows_progress, tell
+from narrative_twins.commands.messages import on_interrupt, shows_progress, tell
 from narrative_twins.commands.scoring_options import scoring_options, watch
 from narrative_twins.commands.signatures import Count, command
 from narrative_twins.commands.story_options import FILES, StoryFormat
 from narrative_twins.salience.options import FAST
 from narrative_twins.stories.story import StoryError
-from narrative_twins.writing import STDIN, for_terminal
+from narrative_twins.text import counted, for_terminal
+from narrative_twins.writing import STDIN
 
 
 def _job(text: str) -> tuple[int, int]:
@@ -88,8 +89,8 @@ def corpus(
             notes.append(f"{done.errors:,} not scored, see the column `error`")
         if done.truncated and warns:
             notes.append(f"{done.truncated:,} truncated, see the column `truncated`")
-        stories = plural(done.rows, "story", "stories")
-        shards = plural(done.shards, "shard", "shards")
+        stories = counted(done.rows, "story", "stories")
+        shards = counted(done.shards, "shard")
         tell(f"{stories} in {shards} in {out} ({'; '.join(notes)})")
     return 1 if done.errors else 0
 

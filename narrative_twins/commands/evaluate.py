@@ -12,7 +12,7 @@ from narrative_twins.commands.encoder_options import EncoderOptions
 from narrative_twins.commands.messages import on_interrupt
 from narrative_twins.commands.scoring_options import scoring_options, watch
 from narrative_twins.commands.signatures import Group, Names, command, read
-from narrative_twins.writing import for_terminal
+from narrative_twins.text import for_terminal
 
 
 def _baselines() -> Iterable[str]:

@@ -11,7 +11,8 @@ import click
 from narrative_twins.commands.files import check_rows_file
 from narrative_twins.commands.messages import on_interrupt, shows_progress, tell
 from narrative_twins.commands.signatures import Count, command
-from narrative_twins.writing import STDIN, for_terminal
+from narrative_twins.text import for_terminal
+from narrative_twins.writing import STDIN
 
 
 def parse_similarities(text: str) -> dict[str, float]:

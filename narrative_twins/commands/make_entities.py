@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from narrative_twins.commands.files import check_rows_file
-from narrative_twins.commands.messages import on_interrupt, plural, shows_progress, tell
+from narrative_twins.commands.messages import on_interrupt, shows_progress, tell
 from narrative_twins.commands.signatures import command
+from narrative_twins.text import counted
 
 
 @command(extra="entities")
@@ -42,5 +43,5 @@ def make_entities(
         options["progress"] = shows_progress(quiet)
         changed = replace_entities(rows, out, pipeline, **options)
     hint = "" if changed else "; is there a twin, and does the pipeline recognize entities?"
-    tell(f"names are replaced in {plural(changed, 'row', 'rows')}{hint}")
+    tell(f"names are replaced in {counted(changed, 'row')}{hint}")
     return 0

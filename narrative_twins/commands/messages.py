@@ -8,17 +8,12 @@ from contextlib import contextmanager
 
 from tqdm import tqdm
 
-from narrative_twins.writing import for_terminal
+from narrative_twins.text import for_terminal
 
 
 def tell(message: object) -> None:
     """Print a line for the user to standard error, without breaking a progress bar."""
     tqdm.write(for_terminal(f"narrative-twins: {message}"), file=sys.stderr)
-
-
-def plural(number: int, singular: str, plural: str) -> str:
-    """Return a number with its noun in the right form, such as `2 stories`."""
-    return f"{number:,} {singular if number == 1 else plural}"
 
 
 def shows_progress(quiet: bool) -> bool:

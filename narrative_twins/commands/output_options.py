@@ -16,7 +16,8 @@ from narrative_twins.commands.signatures import Choices, Count
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import FORMATS, book_formats, write_results
 from narrative_twins.show.terminal import in_encoding
-from narrative_twins.writing import STDIN, atomic_write, check_writable, for_terminal
+from narrative_twins.text import for_terminal
+from narrative_twins.writing import STDIN, atomic_write, check_writable
 
 JSON_LINES = "jsonl"
 

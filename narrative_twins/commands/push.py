@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from narrative_twins.commands.signatures import command
-from narrative_twins.writing import for_terminal
+from narrative_twins.text import for_terminal
 
 
 @command(extra="train")

@@ -12,11 +12,12 @@ import click
 
 from narrative_twins.books.reading import read_story_files
 from narrative_twins.commands.files import check_input, check_output, check_rows_file
-from narrative_twins.commands.messages import on_interrupt, plural, shows_progress, tell
+from narrative_twins.commands.messages import on_interrupt, shows_progress, tell
 from narrative_twins.commands.signatures import Count
 from narrative_twins.commands.story_options import FILES, INPUT_FORMATS
 from narrative_twins.prompting.chat import ATTEMPTS, Server, ServerError
 from narrative_twins.stories.story import StoryError
+from narrative_twins.text import counted
 from narrative_twins.writing import STDIN
 
 if TYPE_CHECKING:
@@ -131,8 +132,8 @@ def make_rows(
             generated = make(sources, server, generation.out, **options)
     except ServerError as error:
         raise ServerError(f"{error}; {hint}") from None
-    rejected = plural(len(generated.rejects), "story", "stories")
-    written = plural(len(generated.rows), "row", "rows")
+    rejected = counted(len(generated.rejects), "story", "stories")
+    written = counted(len(generated.rows), "row")
     tell(f"{generation.out}: {written}; {rejected} rejected; {generated.usage}")
     reasons = Counter(f"{reject['step']}: {reject['reason']}" for reject in generated.rejects)
     for reason, number in reasons.most_common(_SHOWN_REASONS):

@@ -11,7 +11,7 @@ import pyarrow
 
 from narrative_twins.encoder.loading import encoder_settings, no_progress_bars
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.engine import check_pooling, score_stories
+from narrative_twins.salience.engine import check_one_pass, score_stories
 from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.stories.story import StoryError
 
@@ -76,7 +76,7 @@ class StoryScorer:
         if self._encoder is None:
             with no_progress_bars():
                 self._encoder = StoryEncoder.from_pretrained(self._name, **self._loading)
-        check_pooling(self._encoder, self.options)
+        check_one_pass(self._encoder, self.options)
         return self._encoder
 
     def unload(self) -> None:

@@ -19,6 +19,7 @@ from narrative_twins.data.label_tables import Entry, read_table
 from narrative_twins.data.rows import RowError
 from narrative_twins.stories.reading import check_cells, read_json, stories_in, table_rows
 from narrative_twins.stories.story import whole_number
+from narrative_twins.text import one_line
 
 _BATCH = 1000
 """The number of rows of a Parquet file that are held in memory."""
@@ -142,7 +143,7 @@ def _parquet(path: str, file: IO[bytes]) -> Iterator[Entry]:
                 yield from _batch_rows(path, table.iter_batches(_BATCH, [group]), count(first))
             except _FILE_ERRORS as error:
                 where = f"{path}, row group {group}"
-                problem = f"can't be read ({' '.join(str(error).split())}); it may be incomplete"
+                problem = f"can't be read ({one_line(error)}); it may be incomplete"
                 bad = error if isinstance(error, RowError) else RowError(where, problem)
                 yield where, None, bad
             first += table.metadata.row_group(group).num_rows

@@ -26,7 +26,7 @@ from narrative_twins.data.rows import (
     title_of,
 )
 from narrative_twins.stories.sentences import Span
-from narrative_twins.stories.story import shown_value
+from narrative_twins.text import shown_value
 
 CHOICES = ("choices", "most_important")
 HIGHLIGHTS = ("spans", "highlights")

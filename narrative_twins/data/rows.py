@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from narrative_twins.stories.story import Story, StoryError, shown_value
+from narrative_twins.stories.story import Story, StoryError
+from narrative_twins.text import shown_value
 
 Row: TypeAlias = dict[str, Any]
 Cleaning: TypeAlias = Literal["full", "released"]

@@ -11,7 +11,6 @@ import logging
 import math
 import os
 import re
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -27,6 +26,7 @@ from transformers.utils import logging as transformers_logging
 
 from narrative_twins.encoder.adapters import merge_adapters
 from narrative_twins.extras import check_extra
+from narrative_twins.text import LONGEST_MESSAGE, shortened
 from narrative_twins.writing import digest_of_files
 
 Pooling: TypeAlias = Literal["mean", "first", "lasttoken", "weightedmean"]
@@ -93,7 +93,7 @@ def resolve_name(name: str | Path | None, options: Mapping[str, Any]) -> tuple[s
                 f"encoder {str(name)!r} can't be loaded: it is not a folder, the Hub can't be"
                 f" reached ({error}), and there is no copy in the cache; connect, or name a folder"
             )
-            raise OSError(one_line(problem)) from error
+            raise OSError(shortened(problem, LONGEST_MESSAGE)) from error
         options["local_files_only"] = True
     return resolved, options
 
@@ -453,7 +453,7 @@ def settings_of(model: Any, pooling: str | None = None) -> CheckpointSettings:
     return read_checkpoint_settings(name, pooling) if is_folder else CheckpointSettings()
 
 
-def check_pooling(name: str, is_causal: bool = False) -> Pooling:
+def supported_pooling(name: str, is_causal: bool = False) -> Pooling:
     """Return the pooling `name` if it is supported. Raises ValueError if it is not, and for
     `"first"` if the model reads from left to right only (`is_causal`)."""
     problem = ""
@@ -523,13 +523,8 @@ def loading_errors(name: str | Path, kind: str = "encoder") -> Iterator[None]:
             problem = f"model.safetensors is damaged ({error}); copy or download it again"
         elif not isinstance(error, (OSError, ValueError)):
             problem = f"{type(error).__name__}: {error}"
-        message = one_line(f"{kind} {str(name)!r} ({place}) can't be loaded: {problem}")
-        raise OSError(message) from error
-
-
-def one_line(message: str) -> str:
-    """Return a message on one line, shortened to at most 500 characters."""
-    return textwrap.shorten(message, 500, placeholder=" ...")
+        message = f"{kind} {str(name)!r} ({place}) can't be loaded: {problem}"
+        raise OSError(shortened(message, LONGEST_MESSAGE)) from error
 
 
 @contextmanager

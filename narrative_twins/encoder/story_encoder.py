@@ -19,13 +19,12 @@ from narrative_twins.encoder.loading import (
     POOLINGS,
     Attention,
     Pooling,
-    check_pooling,
     load_story_model,
     load_tokenizer,
     module_settings,
-    one_line,
     resolve_name,
     settings_of,
+    supported_pooling,
 )
 from narrative_twins.encoder.passes import POOLED_TOKENS, ForwardPasses, in_stored_dtype
 from narrative_twins.encoder.tokenizer import (
@@ -35,6 +34,7 @@ from narrative_twins.encoder.tokenizer import (
     check_vocabulary,
     model_limit,
 )
+from narrative_twins.text import LONGEST_MESSAGE, shortened
 
 logger = logging.getLogger(__name__)
 
@@ -82,14 +82,14 @@ class StoryEncoder:
             settings = settings.with_prompt(prompt, prompt_name)
         default: str = getattr(model, "default_pooling", "mean")
         kind = pooling or settings.pooling or default
-        self.pooling = cast(Pooling, kind) if kind in POOLINGS else check_pooling(kind)
+        self.pooling = cast(Pooling, kind) if kind in POOLINGS else supported_pooling(kind)
         check_vocabulary(model.name_or_path, tokenizer, model)
         limit = model_limit(model, tokenizer, context_tokens)
         self.tokenizer = StoryTokenizer(tokenizer, limit, settings)
         self.model: Any = model
         self.passes = ForwardPasses(model.eval(), self.tokenizer, attention, batch_tokens)
         if self.passes.is_causal:
-            check_pooling(self.pooling, is_causal=True)
+            supported_pooling(self.pooling, is_causal=True)
 
     @classmethod
     def from_pretrained(
@@ -142,7 +142,8 @@ class StoryEncoder:
         try:
             model.to(device)
         except (RuntimeError, AssertionError) as error:
-            raise ValueError(one_line(f"device {str(device)!r} can't be used: {error}")) from error
+            problem = f"device {str(device)!r} can't be used: {error}"
+            raise ValueError(shortened(problem, LONGEST_MESSAGE)) from error
         return cls(
             model,
             tokenizer,

@@ -29,7 +29,8 @@ from narrative_twins.evaluation.scorers import (
 )
 from narrative_twins.evaluation.significance import mean
 from narrative_twins.salience.options import ScoringOptions
-from narrative_twins.writing import atomic_write, for_terminal
+from narrative_twins.text import for_terminal
+from narrative_twins.writing import atomic_write
 
 Encoders = Mapping[str, Any] | Iterable[Any] | str | Path | None
 

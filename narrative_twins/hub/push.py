@@ -18,10 +18,11 @@ from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
 from narrative_twins.data.sources import CARD, HUB_ID
 from narrative_twins.encoder.adapters import adapter_kind
-from narrative_twins.encoder.loading import DEFAULT_ENCODER, one_line
+from narrative_twins.encoder.loading import DEFAULT_ENCODER
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.cards import PLACEHOLDER_ID, card_of_rows, encoder_card
 from narrative_twins.hub.facts import UNKNOWN, DatasetFacts, EncoderFacts, Facts
+from narrative_twins.text import LONGEST_MESSAGE, shortened
 
 logger = logging.getLogger(__name__)
 
@@ -222,5 +223,5 @@ def _hub_errors(repo_id: str) -> Iterator[None]:
         fix = "the connection failed, or the Hub had a problem; run it again"
         if status in (401, 403):
             fix = "it needs a token with write access; set one by `hf auth login` or HF_TOKEN"
-        reason = one_line(f"{type(error).__name__}: {error}")
+        reason = shortened(f"{type(error).__name__}: {error}", LONGEST_MESSAGE)
         raise HubError(f"{repo_id} can't be pushed: {fix} ({reason})") from error

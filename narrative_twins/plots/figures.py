@@ -16,9 +16,9 @@ from narrative_twins.plots.style import (
     fit_text,
     line_style,
     new_figure,
-    printable,
     write_line,
 )
+from narrative_twins.text import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +70,7 @@ def salience_figure(
         below = _AXIS
     else:
         key = sorted({i for indices in labelled.values() for i in indices})
-        lines = [line for note in notes for line in textwrap.wrap(printable(note), int(width * 19))]
+        lines = [line for note in notes for line in textwrap.wrap(one_line(note), int(width * 19))]
         below += LINE_HEIGHT * (len(key) + len(lines))
         height = _TITLE
     height += len(scores) * (_NAME + panel) + below

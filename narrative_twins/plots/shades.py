@@ -10,7 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.plots.style import INK, one_line
+from narrative_twins.plots.style import INK
+from narrative_twins.text import counted, one_line
 
 Colour: TypeAlias = tuple[int, int, int]
 
@@ -69,7 +70,7 @@ def shaded_cell(
         parts.append(f'<span dir="auto" style="{style}" title="{escape(descriptions[i])}">')
         parts.append(f"{escape(one_line(sentence))}</span>")
     if (hidden := len(sentences) - MAX_SENTENCES) > 0:
-        notes = [f"{hidden:,} more sentence{'s' * (hidden > 1)} not shown.", *notes]
+        notes = [f"{counted(hidden, 'more sentence')} not shown.", *notes]
     below = "".join(f"<div><small>{escape(note)}</small></div>" for note in notes)
     # A long story scrolls within its cell.
     style = "max-height:32em;overflow:auto;line-height:1.7"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import threading
 import unicodedata
 import warnings
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrative_twins.extras import check_extra
+from narrative_twins.text import shortened
 from narrative_twins.writing import atomic_write, check_writable
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ MUTED = "#6b6b75"  # axes and notes
 PAGE, LINE_HEIGHT = 7.0, 0.13
 NOTEBOOK_DPI = 110  # a figure as wide as a page has 770 pixels, which fit a cell
 
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _STYLE = {
     "font.size": 7,
     "text.color": INK,
@@ -133,26 +132,6 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     check_figure(path)
     with atomic_write(path) as file:
         file.write(render(figure, Path(path).suffix.lower()[1:]))
-
-
-def printable(text: str) -> str:
-    """Return a text with U+FFFD in place of control characters and lone surrogates."""
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def one_line(text: str) -> str:
-    """Return a text as one printable line: a single space replaces each sequence of white space."""
-    return printable(" ".join(text.split()))
-
-
-def shortened(text: str, length: int, both_ends: bool = False) -> str:
-    """Return a text as one line of at most `length` characters. In a longer text an ellipsis
-    replaces the end, or with `both_ends` the middle."""
-    line = one_line(text)
-    if len(line) <= length:
-        return line
-    tail = (length - 1) // 2 if both_ends else 0
-    return f"{line[: length - 1 - tail].rstrip()}…{line[len(line) - tail :].lstrip()}"
 
 
 def write_line(

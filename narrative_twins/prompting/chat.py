@@ -22,6 +22,7 @@ from tqdm.auto import tqdm
 
 from narrative_twins.extras import check_extra
 from narrative_twins.prompting.templates import AnswerError, Form, read_answer
+from narrative_twins.text import LONGEST_MESSAGE, shortened
 from narrative_twins.writing import JsonlLog, digest
 
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -38,8 +39,6 @@ _REFUSED = (400, 413, 422)
 """Statuses of a refused request: the prompt is too long or breaks rules, or a field is unknown."""
 _MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 """Errors of reading a response that is not a chat completion."""
-_MESSAGE = 300
-"""The maximum number of characters of a server's error that are shown."""
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -329,7 +328,7 @@ class Chat:
         server can't be reached or used, or many requests failed in a row; otherwise `Rejected`."""
         status = getattr(error, "status_code", None)
         cause = "it is not a chat completion" if isinstance(error, _MALFORMED) else error.__cause__
-        problem = " ".join(f"the request failed: {error} {cause or ''}".split())[:_MESSAGE]
+        problem = shortened(f"the request failed: {error} {cause or ''}", LONGEST_MESSAGE)
         with self._lock:
             self._failures += 1
         is_connection = isinstance(error, self._openai.APIConnectionError)

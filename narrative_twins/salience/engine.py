@@ -70,7 +70,7 @@ def score_stories(
         replace(options, **fields) if options and fields else options or ScoringOptions(**fields)
     )
     encoder = loaded_encoder(encoder)
-    check_pooling(encoder, checked)
+    check_one_pass(encoder, checked)
     if not isinstance(stories, list):
         check_stories(stories)
     engine = Engine(encoder, checked)
@@ -146,7 +146,7 @@ def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:
     return StoryEncoder.from_pretrained(encoder)
 
 
-def check_pooling(encoder: StoryEncoder, options: ScoringOptions) -> None:
+def check_one_pass(encoder: StoryEncoder, options: ScoringOptions) -> None:
     """Raise a ValueError if options ask for one pass, but the encoder does not pool the mean."""
     if options.approximate is not None and encoder.pooling != "mean":
         raise ValueError(f"approximate={options.approximate!r} needs mean pooling; {EXACTLY}")

@@ -14,10 +14,11 @@ import numpy as np
 
 from narrative_twins.plots.figures import salience_figure
 from narrative_twins.plots.shades import shaded_cell
-from narrative_twins.plots.style import PAGE, check_figure, one_line, save_figure, shortened
+from narrative_twins.plots.style import PAGE, check_figure, save_figure
 from narrative_twins.salience.operations import OPERATIONS, comparisons
 from narrative_twins.stories.sentences import Span
-from narrative_twins.stories.story import Story, shown_value
+from narrative_twins.stories.story import Story
+from narrative_twins.text import counted, one_line, shortened, shown_value
 
 if TYPE_CHECKING:
     import pandas
@@ -134,11 +135,6 @@ class Scored:
         if path is not None:
             save_figure(figure, path)
         return figure
-
-
-def counted(counts: Mapping[str, int]) -> str:
-    """Return counts as text, such as `3 chapters, 1 scene`; counts of zero are left out."""
-    return ", ".join(f"{n:,} {unit}{'s' * (n > 1)}" for unit, n in counts.items() if n)
 
 
 def extract_length(count: int, k: int | None, share: float | None, default: float) -> int:
@@ -307,7 +303,7 @@ class StorySalience(Scored, Mapping[str, Any]):
     @property
     def extent(self) -> str:
         """The numbers of sentences and windows, such as `12 sentences, 2 windows`."""
-        return counted({"sentence": len(self.sentences), "window": len(self.windows)})
+        return f"{counted(len(self.sentences), 'sentence')}, {counted(len(self.windows), 'window')}"
 
     @property
     def title(self) -> str:

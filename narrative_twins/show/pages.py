@@ -14,11 +14,11 @@ from markupsafe import Markup
 from narrative_twins.books.chapters_and_scenes import LEVELS, Level
 from narrative_twins.books.result import BookSalience
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, hex_color, shades
-from narrative_twins.plots.style import one_line, shortened
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience, described, shown_score
 from narrative_twins.show.terminal import MARK, caption, marked, shown_windows
 from narrative_twins.stories.sentences import find_headings
+from narrative_twins.text import one_line, shortened
 
 _PIECES = 500
 """How many parts of a template are joined to a piece of a page: about 10,000 characters."""

@@ -14,10 +14,10 @@ from rich.text import Text
 
 from narrative_twins.books.result import BookSalience
 from narrative_twins.plots.shades import STRONG, hex_color, shares
-from narrative_twins.plots.style import INK, one_line
+from narrative_twins.plots.style import INK
 from narrative_twins.salience.result import Scored, StorySalience, precision, shown_score
 from narrative_twins.stories.sentences import Span
-from narrative_twins.writing import for_terminal
+from narrative_twins.text import one_line
 
 MARK = "★"
 BARS = "▁▂▃▄▅▆▇█"
@@ -64,11 +64,6 @@ def caption(result: StorySalience) -> str:
     return " ".join([legend] * result.is_comparable + result.notes_on(result.scores))
 
 
-def _cell(text: str) -> str:
-    """Return a text from outside as one line that is safe to print."""
-    return for_terminal(one_line(text))
-
-
 def bars_of(values: list[float]) -> list[str]:
     """Return a bar per value: `▁` for the lowest up to `█` for the highest; a space for NaN."""
     return [" " if math.isnan(share) else BARS[round(share * 7)] for share in shares(values)]
@@ -84,8 +79,8 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
         top: how many sentences to show, the most salient ones in story order; None for all.
     """
     table = _table([*result.scores, "sentence"])
-    table.title, table.title_style = Text(_cell(result.title), "bold"), "bold"
-    table.caption = Text(_cell(caption(result)), "table.caption")
+    table.title, table.title_style = Text(one_line(result.title), "bold"), "bold"
+    table.caption = Text(one_line(caption(result)), "table.caption")
     table.title_justify = table.caption_justify = "left"
     stars = {name: marked(result, name) for name in result.scores}
     bars = {name: bars_of(result.shaded(name)) for name in result.scores}
@@ -103,7 +98,7 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
                 for name, scores in result.scores.items()
             ]
             style = Style(bold=i in main, dim=ranks[i] > (len(result.sentences) + 1) / 2)
-            table.add_row(str(i + 1), *cells, Text(_cell(result.sentences[i]), style))
+            table.add_row(str(i + 1), *cells, Text(one_line(result.sentences[i]), style))
         table.add_section()
     return table
 
@@ -112,7 +107,7 @@ def _table(columns: Sequence[str]) -> Table:
     """Return an empty table: a column of numbers, then `columns`, the last one wide, for text."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, expand=True)
     for name in ("#", *columns[:-1]):
-        table.add_column(Text(_cell(name)), justify="right", no_wrap=True)
+        table.add_column(Text(one_line(name)), justify="right", no_wrap=True)
     table.add_column(columns[-1], ratio=1)
     return table
 
@@ -121,7 +116,7 @@ def book_text(result: BookSalience, top: int, console: Console) -> Iterator[str]
     """Yield a book's result as text in pieces: a table of contents with scores and bars, the `top`
     most salient sentences of each chapter in story order, and notes. `console` sets the width."""
     with console.capture() as captured:
-        console.print(Text(f"{_cell(result.name)}: {result.extent}", _BOLD), soft_wrap=True)
+        console.print(Text(f"{one_line(result.name)}: {result.extent}", _BOLD), soft_wrap=True)
         if result.levels != ("sentence",):
             console.print(_contents(result))
     yield _trimmed(captured.get())
@@ -136,10 +131,10 @@ def book_text(result: BookSalience, top: int, console: Console) -> Iterator[str]
                 table.add_column(**options)
             for i in highest:
                 score = shown_score(result.sentences.scores[operation][i], result.dtype)
-                table.add_row(str(i + 1), score, Text(_cell(result.sentences.texts[i])))
+                table.add_row(str(i + 1), score, Text(one_line(result.sentences.texts[i])))
             with console.capture() as captured:
                 console.print()
-                console.print(Text(_cell(chapter.name), _BOLD), soft_wrap=True)
+                console.print(Text(one_line(chapter.name), _BOLD), soft_wrap=True)
                 console.print(table)
             yield _trimmed(captured.get())
     with console.capture() as captured:
@@ -149,7 +144,7 @@ def book_text(result: BookSalience, top: int, console: Console) -> Iterator[str]
             " none."
         )
         for note in [*result.notes, *precision(result.dtype)]:
-            console.print(Text(_cell(note)))
+            console.print(Text(one_line(note)))
     yield _trimmed(captured.get())
 
 
@@ -167,7 +162,7 @@ def _contents(result: BookSalience) -> Table:
     for chapter, scores in zip(
         result.chapters, _with_bars(result.chapters, names, everything, result.dtype), strict=True
     ):
-        table.add_row(str(chapter.index + 1), *scores, Text(_cell(chapter.name)))
+        table.add_row(str(chapter.index + 1), *scores, Text(one_line(chapter.name)))
         inside = range(*chapter.inside)
         if len(inside) > 1 and "scene" in result.levels:
             for number, scene in enumerate(inside, start=1):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice, pairwise
@@ -19,6 +18,7 @@ from narrative_twins.stories.sentences import (
     text_regions,
     with_cues,
 )
+from narrative_twins.text import shown_value
 
 Order: TypeAlias = tuple[int, ...]
 """Sentence indices in the order they are read."""
@@ -41,8 +41,6 @@ _ROWS = (
 )
 _DECODE = "decode them: data.decode('utf-8')"
 _EMPTY = "the story is empty; give it at least one sentence"
-_REPR = reprlib.Repr()
-_REPR.maxlevel = 3
 
 
 class StoryError(ValueError):
@@ -237,15 +235,6 @@ def sentence_spans(
     if not spans:
         raise StoryError(_EMPTY)
     return spans
-
-
-def shown_value(value: Any) -> str:
-    """Return any value, also a nested one, as text of at most 100 characters for a message."""
-    try:
-        text = _REPR.repr(value)
-    except ValueError:  # an integer of thousands of digits
-        text = type(value).__name__
-    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 def check_unicode(text: str, where: str) -> None:

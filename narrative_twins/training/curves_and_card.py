@@ -16,6 +16,7 @@ from narrative_twins.hub.cards import encoder_card
 from narrative_twins.hub.facts import EncoderFacts, Figure
 from narrative_twins.hub.push import base_model
 from narrative_twins.plots import style
+from narrative_twins.text import one_line
 from narrative_twins.writing import atomic_write
 
 logger = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
         for position, (kind, names) in enumerate(sorted(panels.items()), start=1):
             axes = figure.add_subplot(len(panels), 1, position)
             for number, name in enumerate(names):
-                label = style.printable(name if kind == "loss" else name.removeprefix("eval_"))
+                label = one_line(name if kind == "loss" else name.removeprefix("eval_"))
                 line = style.line_style(number)
                 axes.plot(*zip(*curves[name], strict=True), **line, label=label)
             axes.set(xlabel="step", ylabel=kind)

@@ -20,7 +20,7 @@ from sentence_transformers.util import all_gather_with_grad, cos_sim, get_rank, 
 from torch import Tensor
 
 from narrative_twins.data.rows import check_twins_row, is_nested
-from narrative_twins.encoder.loading import Pooling, check_pooling, module_settings
+from narrative_twins.encoder.loading import Pooling, module_settings, supported_pooling
 from narrative_twins.encoder.passes import pool_windows
 from narrative_twins.encoder.tokenizer import Ids, StoryTokenizer, padded
 
@@ -218,7 +218,7 @@ class WindowLoss(CachedLossMixin, torch.nn.Module):
         if mini_batch_size is not None and mini_batch_size < 1:
             raise ValueError(f"mini_batch_size={mini_batch_size} is not at least 1")
         self.model = model
-        self.pooling: Pooling = check_pooling(module_settings(model).pooling or "mean")
+        self.pooling: Pooling = supported_pooling(module_settings(model).pooling or "mean")
         # None turns caching off; the mixin itself allows only numbers.
         self.mini_batch_size = mini_batch_size  # type: ignore[assignment]
         self.uses_gradient_cache = mini_batch_size is not None

@@ -105,7 +105,7 @@ def trainable_encoder(
         options.setdefault("attention_dropout", 0.1)
     model = loading.load_story_model(name, pooling=pooling, dtype="float32", **options)
     settings = model.checkpoint_settings.with_prompt(prompt, prompt_name)
-    kind = loading.check_pooling(pooling or settings.pooling or model.default_pooling)
+    kind = loading.supported_pooling(pooling or settings.pooling or model.default_pooling)
     kwargs = {"config_kwargs": base_hub, "processor_kwargs": base_hub}
     transformer = _Loaded(str(base), model_kwargs={"model": model}, **kwargs)
     # Checkpoints save the name of the class.

@@ -15,10 +15,11 @@ from matplotlib.text import Text
 
 from narrative_twins import extras
 from narrative_twins.plots.figures import space_labels
-from narrative_twins.plots.style import PALETTE, one_line, render, shortened
+from narrative_twins.plots.style import PALETTE, render
+from narrative_twins.text import one_line
 from narrative_twins.training.curves_and_card import plot_curves
 
-from support.results import NASTY, any_text, result_of, texts_of
+from support.results import NASTY, result_of, texts_of
 
 
 def numbered(n):
@@ -143,14 +144,3 @@ def test_training_curves_have_the_same_style(tmp_path):
     plot_curves(curves, path)
     assert {"loss", "eval_loss", "$x$_spearman", "step"} <= set(texts_of(path.read_bytes()))
     assert PALETTE[0].lower().encode() in path.read_bytes()
-
-
-@given(any_text, st.integers(1, 20), st.booleans())
-def test_shortened(text, length, both_ends):
-    line, short = one_line(text), shortened(text, length, both_ends)
-    assert len(short) <= length
-    if len(line) <= length:
-        assert short == line
-    else:
-        start, end = short.split("…") if line.count("…") == 0 else short.rsplit("…", 1)
-        assert line.startswith(start) and line.endswith(end if both_ends else "")
