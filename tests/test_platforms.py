@@ -22,7 +22,7 @@ from transformers import pipeline
 
 from narrative_twins import Story, evaluate, score_stories
 from narrative_twins.books import book_table
-from narrative_twins.books.reading import read_story_files
+from narrative_twins.books.story_files import read_story_files
 from narrative_twins.data import load_story_salience
 from narrative_twins.prompting.templates import read_templates
 from narrative_twins.show.formats import FORMATS

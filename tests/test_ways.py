@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +72,12 @@ def test_the_way_of_a_story(bert_folder):
     assert modules_run(score) == documented("From a story to its scores")
 
 
-def test_the_way_of_a_book_comes_back_to_no_room(tmp_path):
+def test_the_way_of_a_book(tmp_path):
     chapters = [WrittenChapter("Chapter 1", ["It rained. She ran.", "It snowed."], [1])]
     (tmp_path / "book.epub").write_bytes(WRITERS["book2.epub"]("Rain", chapters))
     modules = modules_run(lambda: book_table(tmp_path / "book.epub"))
     way = [name for name in modules if name not in SHARED]
     assert way == documented("From a book to its table")
-    rooms = [room for room, _ in groupby(way, key=lambda module: module.split(".")[0])]
-    assert len(rooms) == len(set(rooms))
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from plan import CurvesSpec, SalienceSpec, SizesSpec
 from workspace import Workspace
 
 from narrative_twins import StorySalience
-from narrative_twins.books.reading import read_story_files
+from narrative_twins.books.story_files import read_story_files
 from narrative_twins.evaluation.labelled_stories import LabelledStories
 from narrative_twins.evaluation.scorers import encoder_runs
 from narrative_twins.evaluation.tables import Cell, Table, figure

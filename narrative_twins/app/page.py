@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 
 from narrative_twins.app.result_html import book_reading, downloads, part, story_reading
 from narrative_twins.app.scoring import ERRORS, METHODS, ONE_PASS, Method, Scoring, book_suffixes
-from narrative_twins.books.chapters_and_scenes import LEVELS
+from narrative_twins.books.table import LEVELS
 from narrative_twins.salience.operations import OPERATIONS, resolve_operations
 from narrative_twins.salience.result import StorySalience, precision
 from narrative_twins.show.formats import FORMATS, write_results

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Literal, TypeAlias, get_args
 
-from narrative_twins.books.chapters_and_scenes import book_table
 from narrative_twins.books.reading import BOOK_FORMATS, read_book
 from narrative_twins.books.result import BookSalience
 from narrative_twins.books.scoring import score_book
+from narrative_twins.books.table import book_table
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import Approximation

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, TypeAlias
 
-from narrative_twins.books.blocks import NOTE, Block, Book, book_of_blocks
-from narrative_twins.books.markup import attribute, elements, html_blocks, local_name, text_of
+from narrative_twins.books.blocks import NOTE, Block
+from narrative_twins.books.book import Book
+from narrative_twins.books.chapters import book_of_blocks
+from narrative_twins.books.html import html_blocks
+from narrative_twins.books.markup import attribute, elements, local_name, text_of
 from narrative_twins.books.zip_archive import Archive, inner_path
 
 _HEADING = re.compile(r"heading ?([1-9])")

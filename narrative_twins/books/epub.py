@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from narrative_twins.books.blocks import Block, Book, book_of_blocks, has_chapters
-from narrative_twins.books.markup import (
-    NAVIGATION,
-    NOT_THE_STORY,
-    attribute,
-    elements,
-    html_blocks,
-    local_name,
-    parse_html,
-    text_of,
-)
+from narrative_twins.books.blocks import Block
+from narrative_twins.books.book import Book
+from narrative_twins.books.chapters import book_of_blocks
+from narrative_twins.books.headings import has_chapters
+from narrative_twins.books.html import NAVIGATION, NOT_THE_STORY, html_blocks
+from narrative_twins.books.markup import attribute, elements, local_name, parse_html, text_of
 from narrative_twins.books.zip_archive import Archive, inner_path
 from narrative_twins.text import shortened
 
@@ -85,7 +80,7 @@ def epub_book(data: bytes) -> Book:
             if reason and block.kind in ("heading", "paragraph")
             else block
             for block in parts
-            if not (reason and block.kind == "label")
+            if not (reason and block.kind == "entry")
         ]
     title = next(filter(None, map(text_of, elements(tree, "title"))), None)
     return book_of_blocks(blocks, title, problems=archive.problems)

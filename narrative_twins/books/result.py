@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from narrative_twins.books.chapters_and_scenes import LEVELS, BookTable, Level, Unit, Units
+from narrative_twins.books.table import LEVELS, BookTable, Level, Unit, Units
 from narrative_twins.plots.shades import shaded_cell
 from narrative_twins.plots.style import PAGE
 from narrative_twins.salience.operations import comparisons

@@ -18,16 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.books.blocks import Book
-from narrative_twins.books.chapters_and_scenes import (
-    LEVELS,
-    BookTable,
-    Level,
-    Unit,
-    book_table,
-    within,
-)
+from narrative_twins.books.book import Book
 from narrative_twins.books.result import BookSalience
+from narrative_twins.books.table import LEVELS, BookTable, Level, Unit, book_table, within
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import check_one_pass, loaded_encoder, score_stories
 from narrative_twins.salience.operations import EXACTLY, Operation, resolve_operations

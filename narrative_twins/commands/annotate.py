@@ -25,7 +25,7 @@ def annotate(files: Sequence[str], server: Serving, *, out: str) -> int:
     check_rows_file(files, out)
 
     from narrative_twins.app.annotate import AnnotationPage, Answers
-    from narrative_twins.books.reading import read_story_files
+    from narrative_twins.books.story_files import read_story_files
     from narrative_twins.stories.story import Story, StoryError
 
     stories = []

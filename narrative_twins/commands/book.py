@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import click
 
-from narrative_twins.books.chapters_and_scenes import LEVELS
 from narrative_twins.books.reading import read_book
+from narrative_twins.books.table import LEVELS
 from narrative_twins.commands.book_scorer import load_book_scorer
 from narrative_twins.commands.encoder_options import EncoderOptions
 from narrative_twins.commands.output_options import JSON_LINES, ResultOutput, write_pieces

@@ -12,8 +12,8 @@ from narrative_twins.commands.scoring_options import watch
 from narrative_twins.commands.signatures import usage_errors
 
 if TYPE_CHECKING:
-    from narrative_twins.books.chapters_and_scenes import BookTable
     from narrative_twins.books.scoring import BookScorer
+    from narrative_twins.books.table import BookTable
 
 
 _LARGE = 1_000_000  # bytes of a file that may take seconds to read
@@ -28,8 +28,8 @@ def load_book_scorer(
 ) -> tuple[BookTable, BookScorer]:
     """Return the table of the book in a file, and the scorer of `levels` with its encoder. The book
     is read first, so that its errors are reported before the encoder is loaded."""
-    from narrative_twins.books.chapters_and_scenes import book_table
     from narrative_twins.books.scoring import BookScorer, level_operations
+    from narrative_twins.books.table import book_table
 
     with usage_errors():
         level_operations(levels, scoring)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import click
 from tqdm import tqdm
 
-from narrative_twins.books.reading import count_story_files, files_of
+from narrative_twins.books.story_files import count_story_files, files_of
 from narrative_twins.commands.encoder_options import EncoderOptions
 from narrative_twins.commands.files import check_input, check_output
 from narrative_twins.commands.messages import on_interrupt, shows_progress, tell

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import click
 
-from narrative_twins.books.reading import read_story_files
+from narrative_twins.books.story_files import read_story_files
 from narrative_twins.commands.files import check_input, check_output, check_rows_file
 from narrative_twins.commands.messages import on_interrupt, shows_progress, tell
 from narrative_twins.commands.signatures import Count

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from narrative_twins.books.blocks import Book
-from narrative_twins.books.reading import count_story_files
-from narrative_twins.books.text_and_pdf import is_of_gutenberg
+from narrative_twins.books.book import Book
+from narrative_twins.books.gutenberg import is_of_gutenberg
+from narrative_twins.books.story_files import count_story_files
 from narrative_twins.commands.encoder_options import EncoderOptions
 from narrative_twins.commands.files import check_input
 from narrative_twins.commands.messages import tell

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from narrative_twins.books.reading import BOOK_FORMATS, read_story_files
+from narrative_twins.books.reading import BOOK_FORMATS
+from narrative_twins.books.story_files import read_story_files
 from narrative_twins.commands.signatures import Choices
 from narrative_twins.stories.reading import ROWS, Document
 from narrative_twins.stories.sentences import Splitter, check_splitter

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from narrative_twins.baselines.scorers import cosine_matrix
-from narrative_twins.books.reading import count_story_files, read_story_files
+from narrative_twins.books.story_files import count_story_files, read_story_files
 from narrative_twins.data.label_tables import as_released
 from narrative_twins.data.rows import RowError, check_list, check_story, twin_windows, window_sizes
 from narrative_twins.encoder.loading import default_encoder, fingerprint

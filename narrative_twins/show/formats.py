@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 
 from rich.console import Console
 
-from narrative_twins.books.reading import read_story_files
 from narrative_twins.books.result import BookSalience
+from narrative_twins.books.story_files import read_story_files
 from narrative_twins.extras import check_extra
 from narrative_twins.plots.style import render
 from narrative_twins.salience.result import StorySalience

@@ -11,8 +11,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from narrative_twins.books.chapters_and_scenes import LEVELS, Level
 from narrative_twins.books.result import BookSalience
+from narrative_twins.books.table import LEVELS, Level
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, hex_color, shades
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience, described, shown_score

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from narrative_twins import OPERATIONS, Story, StorySalience, score_book, score_stories
 from narrative_twins.app.result_html import displayed, downloads, salience_curve, shaded_text
 from narrative_twins.app.scoring import EXACT, KEPT, MAX_CHARACTERS, ONE_PASS, Scoring
-from narrative_twins.books.chapters_and_scenes import LEVELS
+from narrative_twins.books.table import LEVELS
 from narrative_twins.encoder.passes import ForwardPasses
 
 from support.books import WRITERS, WrittenChapter

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, StoryEncoder, StoryError, score_book, score_stories
-from narrative_twins.books.chapters_and_scenes import LEVELS
 from narrative_twins.books.result import BookSalience
+from narrative_twins.books.table import LEVELS
 from narrative_twins.stories.story import Story
 
 from support.models import encoder_of, small

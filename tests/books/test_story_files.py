@@ -11,14 +11,9 @@ import pytest
 from narrative_twins import Story, StoryError
 from narrative_twins.books import book_table
 from narrative_twins.books import reading as books_reading
-from narrative_twins.books.reading import (
-    BookFormat,
-    book_of,
-    count_story_files,
-    read_book,
-    read_story_files,
-)
-from narrative_twins.books.text_and_pdf import plain_book
+from narrative_twins.books.plain_text import plain_book
+from narrative_twins.books.reading import BookFormat, book_of, read_book
+from narrative_twins.books.story_files import count_story_files, read_story_files
 from narrative_twins.data.file_formats import read_records
 from narrative_twins.data.rows import RowError
 
@@ -78,7 +73,7 @@ def test_a_page_of_pdf_that_is_listed_many_times_is_read_once(monkeypatch):
     monkeypatch.setattr(page, "extract_text", lambda self: calls.append(1) or extract(self))
     repeated = pdf(["It rained."]).replace(b"[5 0 R]", b"[" + b"5 0 R " * 50 + b"]")
     assert book_of("a.pdf", repeated).text.count("It rained.") == 50 and len(calls) == 1
-    monkeypatch.setattr("narrative_twins.books.text_and_pdf.MAX_PDF_TEXT", 100)
+    monkeypatch.setattr("narrative_twins.books.pdf.MAX_PDF_TEXT", 100)
     with pytest.raises(ValueError, match="has more than 100 characters"):
         book_of("a.pdf", repeated)
     monkeypatch.setitem(sys.modules, "pypdf", None)

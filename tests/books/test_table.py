@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins import Story, StoryError, split_sentences
-from narrative_twins.books.chapters_and_scenes import SCENE, book_table, scene_spans
-from narrative_twins.books.text_and_pdf import plain_book
+from narrative_twins.books.plain_text import plain_book
+from narrative_twins.books.table import SCENE, book_table, scene_spans
 
 from support.tales import book_of
 

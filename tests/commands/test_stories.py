@@ -6,7 +6,7 @@ from operator import length_hint
 import pytest
 from datasets import Dataset, disable_progress_bars
 
-from narrative_twins.books.reading import read_story_files
+from narrative_twins.books.story_files import read_story_files
 from narrative_twins.commands.score import StoryInput
 from narrative_twins.commands.story_options import StoryFormat
 from narrative_twins.salience.options import ScoringOptions

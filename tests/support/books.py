@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from typing import NamedTuple
 
-from narrative_twins.books.blocks import Book
+from narrative_twins.books.book import Book
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 

@@ -2,7 +2,9 @@
 
 import torch
 
-from narrative_twins.books.blocks import Block, Book, book_of_blocks
+from narrative_twins.books.blocks import Block
+from narrative_twins.books.book import Book
+from narrative_twins.books.chapters import book_of_blocks
 
 from support.oracle import MEASURES
 

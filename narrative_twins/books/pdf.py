@@ -1,25 +1,18 @@
-"""Books in plain text, as Project Gutenberg has them, and in PDF files, which `pypdf` reads."""
+"""Books in PDF files: `pypdf` reads the text of each page; here the pages become one text, without
+running headers, footers and page numbers."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby
+from collections.abc import Sequence
+from itertools import chain
 
-from narrative_twins.books.blocks import (
-    GUTENBERG_BEGINS,
-    LONGEST_LICENCE,
-    Block,
-    Book,
-    book_of_blocks,
-    wrap_width,
-)
+from narrative_twins.books.blocks import Block, wrap_width
+from narrative_twins.books.book import Book
+from narrative_twins.books.plain_text import plain_book
 from narrative_twins.stories.sentences import find_headings
 
-WRAPPED = 120
-"""Characters of the longest wrapped lines. If most text is in longer lines, each is a paragraph."""
 MAX_PDF_TEXT = 64_000_000
 """Characters of the pages of a PDF file together."""
 _DIVIDED = re.compile(
@@ -36,19 +29,6 @@ _NUMBERED = re.compile(
     re.IGNORECASE,
 )
 _BESIDE = re.compile(r"^\W*\d{1,4}\b\W*|\W*\b\d{1,4}\W*$")  # a number beside a running header
-
-
-def plain_book(text: str, more: Iterable[Block] = ()) -> Book:
-    """Return the book in a plain text, see `read_book`. `more` has blocks that were cut out of the
-    text, such as page numbers. Raises a `ValueError` if the text has no paragraphs."""
-    groups = list(_paragraphs(text))
-    # Some files have two blank lines between all paragraphs, so only more than usual are a break.
-    gaps = Counter(gap for gap, _ in groups[1:])
-    usual = max(gaps, key=lambda gap: (gaps[gap], -gap), default=0)
-    blocks = [*more]
-    for gap, lines in groups:
-        blocks += [Block("blank")] * (gap > usual) + [Block("paragraph", tuple(lines))]
-    return book_of_blocks(blocks, width=wrap_width(len(line) for _, x in groups for line in x))
 
 
 def pdf_book(data: bytes) -> Book:
@@ -91,11 +71,6 @@ def pdf_book(data: bytes) -> Book:
     if not any(map(str.isalnum, text)):
         raise ValueError("is PDF without text, perhaps of scanned pages; recognize the text first")
     return plain_book(text, left_out)
-
-
-def is_of_gutenberg(text: str) -> bool:
-    """Return whether a text has the header of Project Gutenberg."""
-    return GUTENBERG_BEGINS.search(text, 0, LONGEST_LICENCE) is not None
 
 
 def _text_of_pages(pages: Sequence[str]) -> tuple[str, list[Block]]:
@@ -145,19 +120,3 @@ def _edge_key(line: str, page: int) -> str | int | None:
         return int(number[1]) - page if number[1].isdecimal() else _ROMAN
     words = _BESIDE.sub("", line)
     return words if any(map(str.isalpha, words)) and not find_headings(line) else None
-
-
-def _paragraphs(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the paragraphs of a text, each as the number of blank lines before it, and its lines.
-    Blank lines divide paragraphs; if most text is in long lines, each line is a paragraph."""
-    rows = text.split("\n")
-    by_line = sum(len(row) for row in rows if len(row) > WRAPPED) * 2 > len(text)
-    gap = 0
-    for is_text, group in groupby(map(str.strip, rows), bool):
-        lines = list(group)
-        if not is_text:
-            gap = len(lines)
-        elif by_line:
-            yield from zip([gap, *[0] * len(lines)], ([line] for line in lines), strict=False)
-        else:
-            yield gap, lines

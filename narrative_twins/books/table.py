@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias, get_args
 
-from narrative_twins.books.blocks import Book
+from narrative_twins.books.book import Book
 from narrative_twins.books.reading import read_book
 from narrative_twins.salience.result import Scored, saved_scores
 from narrative_twins.stories.sentences import Span, Splitter

@@ -1,0 +1,165 @@
+"""Files and folders with stories or books in them, read one after another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from narrative_twins.books.reading import (
+    BOOK_FORMATS,
+    FORMATS_OF_ROWS,
+    MAX_FILE,
+    NOT_READ,
+    book_format,
+    book_of,
+    opened,
+)
+from narrative_twins.stories.reading import (
+    ROWS,
+    Document,
+    Lines,
+    cut_lines,
+    document_of,
+    guess_format,
+    stories_in,
+    story_in_column,
+)
+from narrative_twins.text import for_terminal, one_line
+from narrative_twins.writing import STDIN
+
+
+def files_of(paths: Iterable[str]) -> list[str]:
+    """Return the paths, with each folder replaced by the files with stories in it, sorted by name.
+    Hidden files, files in subfolders, and HTML pages, which may be output of this package, are left
+    out. The path of a folder without such files is kept."""
+    files: list[str] = []
+    for path in paths:
+        is_folder = path != STDIN and os.path.isdir(path) and os.access(path, os.R_OK)
+        inside = [
+            os.path.join(path, name)
+            for name in (sorted(os.listdir(path)) if is_folder else ())
+            if name.lower().endswith(_story_suffixes()) and not name.startswith(".")
+        ]
+        files += [file for file in inside if os.path.isfile(file)] or [path]
+    return files
+
+
+def _story_suffixes() -> tuple[str, ...]:
+    """Return the suffixes of the files that `files_of` takes from a folder."""
+    rows = (suffix for form in FORMATS_OF_ROWS.values() for suffix in form if suffix != ".rejects")
+    books = (form.suffixes for name, form in BOOK_FORMATS.items() if name != "html")
+    return (*rows, *chain(*books))
+
+
+def read_story_files(
+    paths: Iterable[str],
+    input_format: str = "auto",
+    named: bool | None = None,
+    column: str | None = None,
+) -> Iterator[Document]:
+    """Read the stories of some files, lazily and in bounded memory.
+
+    One story is: a text or Markdown file, which is not searched for chapters; a book in HTML, EPUB,
+    Word or PDF; a row of a table, of a JSON, JSON Lines or Parquet file, or of a data set on the
+    Hub, all splits included. A story that can't be read is yielded as a problem.
+
+    Args:
+        paths: files, folders (see `files_of`) and ids of data sets on the Hub; `-`: standard input.
+        input_format: the format, of books or of rows; `"auto"` selects by suffix, text if unknown.
+            Standard input is JSON Lines if its first non-blank line begins with `{` or a JSON list.
+        named: whether a text gets its file name as id; None: only if there are several files.
+        column: the column (in JSON the key) of the stories, see `story_in_column`.
+    """
+    paths = files_of(paths)
+    named = len(paths) > 1 if named is None else named
+    is_auto = input_format == "auto"
+    for path in paths:
+        form = book_format(path) if is_auto else input_format
+        if is_auto and (form == "parquet" or is_on_hub(path)):
+            yield from _rows(path, column)
+            continue
+        is_other = is_auto and path.lower().endswith(tuple(NOT_READ))
+        is_book = is_other or (form in BOOK_FORMATS and form not in ("text", "markdown"))
+        name = "standard input" if path == STDIN else for_terminal(path)
+        try:
+            with opened(path) as file:
+                lines: Lines = file
+                if is_auto and path == STDIN:
+                    form, lines = guess_format(cut_lines(file))
+                if is_book:
+                    data = file.read(MAX_FILE + 1)
+                    documents = iter([document_of(name, book_of, path, data, input_format)])
+                else:
+                    documents = stories_in(lines, name, form, column)
+                for document in documents:
+                    if named and form not in ROWS and document.problem is None:
+                        document = document._replace(content={"id": name, "text": document.content})
+                    yield document
+        except IsADirectoryError:
+            suffixes = ", ".join(_story_suffixes())
+            yield Document(name, None, f"is a folder without a story; put files in it ({suffixes})")
+        except OSError as error:
+            yield Document(name, None, f"can't be read ({error.strerror}); check the name")
+
+
+def count_story_files(paths: Iterable[str], input_format: str = "auto") -> int:
+    """Estimate how many stories `read_story_files` yields; 0 if only parsing can show it."""
+    count = 0
+    for path in files_of(paths):
+        form = book_format(path) if input_format == "auto" else input_format
+        if form == "json" or not os.path.isfile(path):
+            return 0
+        if form == "parquet":
+            from narrative_twins.data.file_formats import count_rows
+            from narrative_twins.data.rows import RowError
+
+            try:
+                count += count_rows(path)
+            except RowError:  # it is reported when the file is read
+                return 0
+        elif form in ROWS:
+            with open(path, "rb") as file:
+                # The first line of a table names its columns.
+                lines = sum(1 for line in cut_lines(file) if line.strip())
+                count += max(0, lines - (form == "csv"))
+        else:
+            count += 1
+    return count
+
+
+def _rows(path: str, column: str | None) -> Iterator[Document]:
+    """Yield the stories in the rows of a Parquet file or of a data set on the Hub."""
+    # `datasets` and pyarrow take seconds to import.
+    from narrative_twins.data.file_formats import read_records
+    from narrative_twins.data.rows import RowError
+    from narrative_twins.data.sources import source_files
+
+    try:
+        for files in source_files(path).values():
+            for file in files:
+                for record in read_records(file, strict=False):
+                    where, row = for_terminal(record.where), record.row
+                    if isinstance(row, RowError):
+                        yield Document(where, None, row.problem)
+                    else:
+                        yield document_of(where, story_in_column, row, column)
+    except RowError as error:
+        yield Document(for_terminal(error.where), None, error.problem)
+    except (OSError, ValueError) as error:
+        problem = f"can't be loaded: {one_line(error)}"
+        yield Document(for_terminal(path), None, problem)
+
+
+def is_on_hub(path: str) -> bool:
+    """Return whether a path names a data set on the Hub, by `hf://...` or by an id. A path whose
+    folder exists, or which ends in a suffix such as `.txt`, names a local file."""
+    if path.startswith("hf://"):
+        return True
+    local = path == STDIN or os.path.exists(path) or os.path.isdir(os.path.dirname(path))
+    if local or "/" not in path or os.path.splitext(path)[1][1:].isalpha():
+        return False
+
+    from narrative_twins.data.sources import HUB_ID
+
+    return bool(HUB_ID.fullmatch(path))
