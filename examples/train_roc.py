@@ -7,7 +7,7 @@
 file. On two CPU processes: `torchrun --nproc_per_node 2 examples/train_roc.py --smoke --use_cpu`.
 With human labels, for example `--salience_source igorsterner/rocstory-salience`, the agreement of
 each operation is measured every 50 steps. The paper's settings are in roc_bert_large.yaml, its
-ablations in the folder configs/ablations.
+ablations in the folder research/paper/configs.
 """
 
 from narrative_twins.data import load_story_salience, load_story_twins

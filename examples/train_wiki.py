@@ -6,7 +6,7 @@
 `--smoke` is a test run of a minute on a few rows of the package's own synopses; flags override the
 file. Every 50 steps the AUC of turning points in their windows is measured for each operation:
 those of TRIPOD with `--salience_source TRIPOD_synopses_train.csv`, or else those in the validation
-rows. The paper's settings are in wiki_ettin.yaml, its ablations in the folder configs/ablations.
+rows. The paper's settings are in wiki_ettin.yaml, its ablations in research/paper/configs.
 """
 
 from narrative_twins.data import load_turning_points, load_window_twins

@@ -43,7 +43,8 @@ SOURCES = (
     "skills",
     "tests",
 )
-"""The files and folders of the repository."""
+"""The files and folders of the repository, without `research`: who repeats it clones the
+repository."""
 
 _MADE = shutil.ignore_patterns("__pycache__", "*.py[cod]", ".*_cache")
 _FENCED = re.compile(r"(^```.*?^```$)", re.S | re.M)

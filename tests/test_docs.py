@@ -29,10 +29,13 @@ from support.recognizers import save_pipeline
 from support.rows import write_rows
 
 ROOT = Path(__file__).parent.parent
+# A source distribution has no research.
+HAS_RESEARCH = (ROOT / "research").is_dir()
+RESEARCH = [*ROOT.glob("research/README.md"), *ROOT.glob("research/*/README.md")]
 GUIDES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
     for path in sorted(
-        [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("skills/*/SKILL.md")]
+        [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("skills/*/SKILL.md"), *RESEARCH]
     )
 }
 BLOCKS = [
@@ -187,17 +190,20 @@ def test_the_installed_command_runs_in_a_pipe(guide, line, folder):
 
 @pytest.mark.parametrize(("guide", "line"), of_command("accelerate ", "torchrun "))
 def test_training_scripts_and_configs_exist(guide, line):
-    """Their runs are in tests/test_training_examples.py."""
-    files = [word for word in line.split() if word.startswith("examples/")]
-    assert files and all((ROOT / file).is_file() for file in files)
+    """Their runs are in tests/test_training_examples.py and research/tests."""
+    files = [word for word in line.split() if word.startswith(("examples/", "research/"))]
+    assert files
+    for file in files:
+        assert (ROOT / file).is_file() or (file.startswith("research/") and not HAS_RESEARCH)
 
 
 def test_make_targets_exist():
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
+    files = [ROOT / "Makefile", *ROOT.glob("research/targets.mk")]
+    targets = set(re.findall(r"^([\w-]+):", "".join(map(Path.read_text, files)), re.M))
     named = {
         target for text in GUIDES.values() for target in re.findall(r"(?:`|\$ )make ([\w-]+)", text)
     }
-    assert named and named <= targets
+    assert named and (named <= targets or not HAS_RESEARCH)
 
 
 def anchors(text: str) -> set[str]:
@@ -218,11 +224,12 @@ def test_links_lead_somewhere_and_lines_have_at_most_120_columns(guide):
 
 def test_the_readme_names_all_guides():
     readme = GUIDES["README.md"]
-    others = {"README.md", "CHANGELOG.md", *SKILLS}
+    others = {"README.md", "CHANGELOG.md", *SKILLS, *OF_RESEARCH}
     assert all(f"({guide})" in readme for guide in GUIDES.keys() - others)
 
 
 SKILLS = [guide for guide in GUIDES if guide.endswith("SKILL.md")]
+OF_RESEARCH = [guide for guide in GUIDES if guide.startswith("research/")]
 
 
 @pytest.mark.parametrize("guide", SKILLS)

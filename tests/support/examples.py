@@ -1,4 +1,4 @@
-"""Run the scripts of examples/ and benchmarks/."""
+"""Run the scripts of examples/, benchmarks/ and research/."""
 
 import contextlib
 import io
@@ -10,8 +10,9 @@ from unittest import mock
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(script: str, *arguments: object) -> str:
-    """Run a script in this process, which saves its imports; returns its standard output."""
+def run(script: str | Path, *arguments: object) -> str:
+    """Run a script in this process, which saves its imports; returns its standard output. A name
+    is that of a script in examples/."""
     printed = io.StringIO()
     argv = [str(part) for part in (EXAMPLES / script, *arguments)]
     with mock.patch.object(sys, "argv", argv), contextlib.redirect_stdout(printed):

