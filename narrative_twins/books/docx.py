@@ -67,42 +67,56 @@ def _as_html(document: Any, styles: dict[str, _Style]) -> Any:
         if not any(local_name(above.tag) in _LEFT_OUT for above in each.iterancestors())
     ]
     titles = sum(name == "title" for _, (name, _) in paragraphs)
-    start = None  # a paragraph whose end was deleted, or which is the initial of the next one
-    for paragraph, (name, level) in paragraphs:
+    start = None
+    for paragraph, style in paragraphs:
         if start is not None:
             start.tag = "span"
             paragraph.insert(0, start)
-            start = None
-        tag, initials = "p", (attribute(each, "dropcap") for each in paragraph.iterfind("{*}pPr/*"))
-        is_deleted = paragraph.find("{*}pPr/{*}rPr/{*}del") is not None
-        if is_deleted or not {"", "none"}.issuperset(initials):
-            start = paragraph
-        elif name == "title":
-            tag = "h1" if titles == 1 else "h2"
-        elif name.startswith(_CONTENTS):
-            tag = "nav"
-        elif level is not None and level < 9:
-            tag = f"h{min(level + 2, 6)}"
-        elif paragraph.find(".//{*}pBdr") is not None and not text_of(paragraph):
-            tag = "hr"
-        paragraph.tag = tag
+        start = paragraph if _begins_next(paragraph) else None
+        paragraph.tag = "p" if start is not None else _paragraph_tag(paragraph, style, titles)
         # Its tabs and changes would be read as text.
         for properties in paragraph.findall("{*}pPr"):
             paragraph.remove(properties)
     for element in document.iter():
-        name = local_name(element.tag)
-        # A break of pages is no break of lines.
-        is_break = name in ("cr", "br") and attribute(element, "type") in ("", "textWrapping")
-        hidden = element.find("{*}rPr/{*}vanish") if name == "r" else None
-        element.text = element.text if name in ("t", "deltext") else _TEXTS.get(name)
-        element.tail = None
-        element.tag = "br" if is_break else _TAGS.get(name, "span")
-        element.attrib.clear()
-        if hidden is not None and attribute(hidden, "val") not in _NO:
-            element.set("hidden", "")
-        if name == "alternatecontent":
-            del element[1:]  # the others are copies
+        _rename(element)
     return document
+
+
+def _begins_next(paragraph: Any) -> bool:
+    """Return whether a paragraph is the beginning of the next one: its initial, or a paragraph
+    whose end was deleted."""
+    initials = (attribute(each, "dropcap") for each in paragraph.iterfind("{*}pPr/*"))
+    is_deleted = paragraph.find("{*}pPr/{*}rPr/{*}del") is not None
+    return is_deleted or not {"", "none"}.issuperset(initials)
+
+
+def _paragraph_tag(paragraph: Any, style: _Style, titles: int) -> str:
+    """Return the element of HTML for a paragraph. `titles` is how many have the style `Title`."""
+    name, level = style
+    if name == "title":
+        return "h1" if titles == 1 else "h2"
+    if name.startswith(_CONTENTS):
+        return "nav"
+    if level is not None and level < 9:
+        return f"h{min(level + 2, 6)}"
+    is_line = paragraph.find(".//{*}pBdr") is not None and not text_of(paragraph)
+    return "hr" if is_line else "p"
+
+
+def _rename(element: Any) -> None:
+    """Turn an element into one of HTML, with its text if it is of the story."""
+    name = local_name(element.tag)
+    # A break of pages is no break of lines.
+    is_break = name in ("cr", "br") and attribute(element, "type") in ("", "textWrapping")
+    hidden = element.find("{*}rPr/{*}vanish") if name == "r" else None
+    element.text = element.text if name in ("t", "deltext") else _TEXTS.get(name)
+    element.tail = None
+    element.tag = "br" if is_break else _TAGS.get(name, "span")
+    element.attrib.clear()
+    if hidden is not None and attribute(hidden, "val") not in _NO:
+        element.set("hidden", "")
+    if name == "alternatecontent":
+        del element[1:]  # the others are copies
 
 
 def _style_of(paragraph: Any, styles: dict[str, _Style]) -> _Style:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from narrative_twins.books.blocks import Block
@@ -26,94 +27,143 @@ _Entry: TypeAlias = tuple[tuple[str, str], str, int]
 
 def epub_book(data: bytes) -> Book:
     """Return the book in an EPUB file, see `read_book`. Raises `ValueError` for an invalid file."""
-    archive = Archive(data)
-    if _CONTAINER not in archive:
-        problem = f"is not an EPUB: it has no {_CONTAINER}"
-        raise ValueError(f"{problem}; if it is another ZIP archive, unpack it")
-    root = next(elements(archive.parsed(_CONTAINER), "rootfile"), None)
-    path = None if root is None else root.get("full-path")
-    if not path:
-        raise ValueError(f"names no package in {_CONTAINER}; get it again")
-    package = inner_path("", path)[0]
-    tree = archive.parsed(package)
-    items = {item.get("id"): item for item in elements(tree, "item")}
-    spine = next(elements(tree, "spine"), None)
-    if spine is None:
-        raise ValueError(f"has no reading order (spine) in {shortened(package, 80)}; get it again")
-    names: dict[str, str] = {}  # the documents in reading order, each with why it is left out
-    for reference in elements(spine, "itemref"):
-        item = items.get(key := reference.get("idref"))
-        if item is None:
-            archive.problems.append(f"has no item {shortened(key, 80)}, which its spine names")
-        elif not item.get("media-type", "").strip().lower().startswith(_MEDIA) and (
-            place := archive.try_to(inner_path, package, item.get("href", ""))
-        ):
-            is_linear = reference.get("linear") != "no"
-            is_nav = "nav" in item.get("properties", "").split()
-            reason = NAVIGATION if is_nav else "" if is_linear else "not in the reading order"
-            names.setdefault(archive.name(place[0]), reason)
-    if _ENCRYPTION in archive:
-        targets = elements(archive.parsed(_ENCRYPTION), "cipherreference")
+    package = _Package.of(Archive(data))
+    archive, names = package.archive, package.documents()
+    package.check_encryption(names)
+    entries, left_out = package.navigation()
+    left_out |= _left_out(package.name, package.tree, "reference")
+    by_document: dict[str, dict[str, list[tuple[str, int]]]] = {}
+    for (name, fragment), text, level in entries:
+        places = by_document.setdefault(archive.name(name), {})
+        places.setdefault(fragment, []).append((text, level))
+    documents: dict[str, list[Block]] = {}
+    for name in names:
+        page = archive.try_to(archive.parsed, name, parse_html, True)
+        documents[name] = [] if page is None else html_blocks(page, by_document.get(name, {}))
+        if not names[name] and name in left_out and not has_chapters(documents[name]):
+            names[name] = left_out[name]
+    if all(names.values()):  # the whole book would be its cover
+        names |= {name: "" for name in left_out if name in names}
+    blocks = [
+        block
+        for name, reason in names.items()
+        for block in (_without(documents[name], reason, name) if reason else documents[name])
+    ]
+    title = next(filter(None, map(text_of, elements(package.tree, "title"))), None)
+    return book_of_blocks(blocks, title, problems=archive.problems)
+
+
+def _without(blocks: Iterable[Block], reason: str, name: str) -> Iterator[Block]:
+    """Yield the blocks of the document `name`, which is left out for a reason."""
+    for block in blocks:
+        if block.is_shown:
+            yield block.left_out(block.reason or reason)._replace(place=name)
+        elif block.kind != "entry":
+            yield block
+
+
+@dataclass(frozen=True)
+class _Package:
+    """The package file of an EPUB, which lists the parts of the book.
+
+    Attributes:
+        name, tree: the name of the file, and its root element.
+        items: the elements that name the files of the book, by id.
+        spine: the element with the reading order.
+    """
+
+    archive: Archive
+    name: str
+    tree: Any
+    items: Mapping[str | None, Any]
+    spine: Any
+
+    @classmethod
+    def of(cls, archive: Archive) -> _Package:
+        """Read the package file of an EPUB. Raises a `ValueError` if there is none."""
+        if _CONTAINER not in archive:
+            problem = f"is not an EPUB: it has no {_CONTAINER}"
+            raise ValueError(f"{problem}; if it is another ZIP archive, unpack it")
+        root = next(elements(archive.parsed(_CONTAINER), "rootfile"), None)
+        path = None if root is None else root.get("full-path")
+        if not path:
+            raise ValueError(f"names no package in {_CONTAINER}; get it again")
+        name = inner_path("", path)[0]
+        tree = archive.parsed(name)
+        spine = next(elements(tree, "spine"), None)
+        if spine is None:
+            problem = f"has no reading order (spine) in {shortened(name, 80)}"
+            raise ValueError(f"{problem}; get it again")
+        items = {item.get("id"): item for item in elements(tree, "item")}
+        return cls(archive, name, tree, items, spine)
+
+    def documents(self) -> dict[str, str]:
+        """Return the names of the documents in reading order, each with the reason to leave it out,
+        empty without one."""
+        names: dict[str, str] = {}
+        for reference in elements(self.spine, "itemref"):
+            item = self.items.get(key := reference.get("idref"))
+            if item is None:
+                problem = f"has no item {shortened(key, 80)}, which its spine names"
+                self.archive.problems.append(problem)
+                continue
+            if item.get("media-type", "").strip().lower().startswith(_MEDIA):
+                continue
+            place = self.archive.try_to(inner_path, self.name, item.get("href", ""))
+            if place is not None:
+                is_linear = reference.get("linear") != "no"
+                reason = "" if is_linear else "not in the reading order"
+                names.setdefault(
+                    self.archive.name(place[0]), NAVIGATION if _is_navigation(item) else reason
+                )
+        return names
+
+    def check_encryption(self, names: Collection[str]) -> None:
+        """Raise a `ValueError` if one of these files is encrypted."""
+        if _ENCRYPTION not in self.archive:
+            return
+        targets = elements(self.archive.parsed(_ENCRYPTION), "cipherreference")
         encrypted = {inner_path("", target.get("URI", ""))[0] for target in targets}
         if not encrypted.isdisjoint(names):
             raise ValueError(
                 "is encrypted (DRM), and can't be read; get it without copy protection"
             )
-    entries, left_out = _navigation(archive, package, items, spine.get("toc"))
-    left_out |= _left_out(package, tree, "reference")
-    labels: dict[str, dict[str, list[tuple[str, int]]]] = {}
-    for (name, fragment), text, level in entries:
-        labels.setdefault(archive.name(name), {}).setdefault(fragment, []).append((text, level))
-    documents: dict[str, list[Block]] = {}
-    for name in names:
-        page = archive.try_to(archive.parsed, name, parse_html, True)
-        documents[name] = [] if page is None else html_blocks(page, labels.get(name, {}))
-        if not names[name] and name in left_out and not has_chapters(documents[name]):
-            names[name] = left_out[name]
-    if all(names.values()):  # the whole book would be its cover
-        names |= {name: "" for name in left_out if name in names}
-    blocks: list[Block] = []
-    for name, parts in documents.items():
-        reason = names[name]
-        blocks += [
-            block._replace(kind="left out", reason=block.reason or reason, place=name)
-            if reason and block.kind in ("heading", "paragraph")
-            else block
-            for block in parts
-            if not (reason and block.kind == "entry")
-        ]
-    title = next(filter(None, map(text_of, elements(tree, "title"))), None)
-    return book_of_blocks(blocks, title, problems=archive.problems)
 
+    def navigation(self) -> tuple[list[_Entry], dict[str, str]]:
+        """Return the entries of the table of contents, and by the name of a document the reason to
+        leave it out: both from the navigation of EPUB 3, or else entries from the NCX of EPUB 2."""
+        entries: list[_Entry] = []
+        left_out: dict[str, str] = {}
+        name, tree = self._first_tree(filter(_is_navigation, self.items.values()))
+        for element in elements(tree, "nav") if tree is not None else ():
+            kinds = attribute(element, "type").split()
+            if "landmarks" in kinds:
+                left_out |= _left_out(name, element, "a")
+            elif "toc" in kinds and not entries:
+                entries += _entries(name, element)
+        if not entries:
+            name, tree = self._first_tree(self._ncx_items())
+            entries += _entries(name, tree) if tree is not None else ()
+        return entries, left_out
 
-def _navigation(
-    archive: Archive, package: str, items: Mapping[str | None, Any], ncx_id: str | None
-) -> tuple[list[_Entry], dict[str, str]]:
-    """Return the entries of the table of contents, and by the name of a document the reason to
-    leave it out: both from the navigation of EPUB 3, or else entries from the NCX of EPUB 2.
-    `items` has the items of the file `package` by id, `ncx_id` is the id of the NCX."""
-    entries: list[_Entry] = []
-    left_out: dict[str, str] = {}
+    def _ncx_items(self) -> list[Any]:
+        """Return the items that may be the table of contents of EPUB 2."""
+        key = self.spine.get("toc")
+        if key in self.items:
+            return [self.items[key]]
+        return [item for item in self.items.values() if item.get("media-type", "") == _NCX]
 
-    def tree_of(items: Iterable[Any]) -> tuple[str, Any]:
+    def _first_tree(self, items: Iterable[Any]) -> tuple[str, Any]:
         """Return the name and the root element (or None) of the first item inside the archive."""
         for item in items:
-            if place := _place(package, item.get("href", "")):
-                return place[0], archive.try_to(archive.parsed, place[0])
+            if place := _place(self.name, item.get("href", "")):
+                return place[0], self.archive.try_to(self.archive.parsed, place[0])
         return "", None
 
-    nav, tree = tree_of(i for i in items.values() if "nav" in i.get("properties", "").split())
-    for element in elements(tree, "nav") if tree is not None else ():
-        kinds = attribute(element, "type").split()
-        if "landmarks" in kinds:
-            left_out |= _left_out(nav, element, "a")
-        elif "toc" in kinds and not entries:
-            entries += _entries(nav, element)
-    if not entries:
-        of_kind = [item for item in items.values() if item.get("media-type", "") == _NCX]
-        ncx, tree = tree_of([items[ncx_id]] if ncx_id in items else of_kind)
-        entries += _entries(ncx, tree) if tree is not None else ()
-    return entries, left_out
+
+def _is_navigation(item: Any) -> bool:
+    """Return whether an item of a package is the navigation document of EPUB 3."""
+    return "nav" in item.get("properties", "").split()
 
 
 def _left_out(base: str, tree: Any, tag: str) -> dict[str, str]:

@@ -4,12 +4,14 @@ lines of paragraphs; and which headings together are the heading of a chapter.""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
+from typing import Literal, TypeAlias
 
 from narrative_twins.books.blocks import SENTENCE_END, Block, is_break
 from narrative_twins.books.contents import is_contents_title
 from narrative_twins.stories.sentences import UNKNOWN, Span, find_headings, heading_level
 
+_LineKind: TypeAlias = Literal["heading", "paragraph", "break"]
 _TYPED = 0  # the level of a heading that is typed as a line of a paragraph, until its level is set
 
 
@@ -40,8 +42,8 @@ def with_entries(blocks: Sequence[Block]) -> Iterator[Block]:
         elif at >= stop:
             stop = _end_of_heading(blocks, at, entries[-1].letters) if entries else at
             if stop > at:
-                lines = tuple(line for part in blocks[at:stop] for line in part.lines)
-                entries[-1] = entries[-1]._replace(lines=lines)
+                lines = chain.from_iterable(part.lines for part in blocks[at:stop])
+                entries[-1] = entries[-1]._replace(lines=tuple(lines))
             if stop > at or (block.kind == "paragraph" and not is_headed):
                 yield from (entry._replace(kind="heading") for entry in entries)
             is_headed = block.kind == "heading" and not entries
@@ -68,7 +70,7 @@ def with_typed_headings(text: str, blocks: Iterable[Block]) -> Iterator[Block]:
     heading, a marked break or `Contents` becomes a block."""
     headings = {start for start, _ in find_headings(text)}
 
-    def form_of(placed_line: tuple[str, Span]) -> tuple[str, int]:
+    def form_of(placed_line: tuple[str, Span]) -> tuple[_LineKind, int]:
         """Return the kind of a line, and a number. Adjacent lines equal in both become one block; a
         line that stays alone has its offset as number, others -1."""
         line, (start, _) = placed_line

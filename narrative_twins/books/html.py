@@ -116,15 +116,20 @@ class _HtmlReader:
         """Read the start of an element. Return why to leave the element out, or None to keep it."""
         name = local_name(element.tag)
         values = {local_name(key): value for key, value in element.items()}
+        is_link = name == "a" and ":" not in values.get("href", ":").partition("#")[0]
+        is_outer = (is_link or name == "sup") and {_LINK, "sup"}.isdisjoint(self._open)
         reason = _reason(name, values)
-        is_inner = ":" not in values.get("href", ":").partition("#")[0]
-        if reason is None and ((name == "a" and is_inner) or name == "sup"):
-            if not {_LINK, "sup"} & set(self._open):
-                reason = NOTE if self._is_note(element, name) else None
-                name = _LINK if name == "a" else name
+        if reason is None and is_outer and self._is_note(element, name):
+            reason = NOTE
         if reason is not None:
             self._open.append("")
             return reason
+        self._start_text(name, values)
+        self._open.append(_LINK if is_link and is_outer else name)
+        return None
+
+    def _start_text(self, name: str, values: Mapping[str, str]) -> None:
+        """Begin the text of an element that is kept, in the open block or in a new one."""
         if name in _BLOCKS:
             self._end_block()
         self._add_entries(values.get("id") or values.get("name", ""))
@@ -139,8 +144,6 @@ class _HtmlReader:
             self._drop = self._drop or _INITIAL_CLASS.search(form) is not None
         self._pieces += ["["] * bool(_DIRECTION.search(form))
         self._heading = _HEADINGS.get(name, self._heading)
-        self._open.append(name)
-        return None
 
     def _end_element(self, element: Any) -> None:
         """End an element, and the open block if the element is a block."""

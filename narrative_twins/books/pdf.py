@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from narrative_twins.books.blocks import Block, wrap_width
@@ -22,7 +22,7 @@ _DIVIDED = re.compile(
 _COMPOUND = re.compile(r"[^\W\d_]+-[^\W\d_]+")
 _ENDS = '.!?…"”’»'
 _ROMAN = 10**6  # the key of page numbers in Roman numerals
-_EDGE = 3  # lines at the top or bottom of a page that may be a running header, footer or number
+_MARGIN = 3  # lines at the top or bottom of a page that may be a running header, footer or number
 _NUMBERED = re.compile(
     r"(?:(?:page|p\.|seite|página) ?)?[-–—\[(. |]{0,4}(\d{1,4}|[ivxlc]{1,7})[-–—\]) |]{0,4}"
     r"(?:(?:of|/|von|de) ?\d{1,4})?",
@@ -34,10 +34,20 @@ _BESIDE = re.compile(r"^\W*\d{1,4}\b\W*|\W*\b\d{1,4}\W*$")  # a number beside a 
 def pdf_book(data: bytes) -> Book:
     """Return the book in a PDF file. Its text is read as plain text, without page numbers, running
     headers and footers, and with divided words joined. Raises `ValueError` for an invalid file."""
+    pages = _pages_of(data)
+    left_out = _without_margins(pages)
+    text = _with_words_joined("\n".join(_text_lines(pages)))
+    if not any(map(str.isalnum, text)):
+        raise ValueError("is PDF without text, perhaps of scanned pages; recognize the text first")
+    return plain_book(text, left_out)
+
+
+def _pages_of(data: bytes) -> list[list[str]]:
+    """Return the lines with text of each page of a PDF file."""
     from pypdf import PdfReader
 
     texts: dict[str, str] = {}  # a page may be listed again and again
-    pages: list[str] = []
+    pages: list[list[str]] = []
     size = 0
     try:
         reader = PdfReader(io.BytesIO(data))
@@ -46,7 +56,7 @@ def pdf_book(data: bytes) -> Book:
             key = str(page.indirect_reference)
             if key not in texts:
                 texts[key] = page.extract_text()
-            pages.append(texts[key])
+            pages.append([line.strip() for line in texts[key].split("\n") if line.strip()])
             size += len(texts[key])
             if size > MAX_PDF_TEXT:
                 break
@@ -59,60 +69,41 @@ def pdf_book(data: bytes) -> Book:
         raise ValueError("is encrypted; save it without a password")
     if size > MAX_PDF_TEXT:
         raise ValueError(f"has more than {MAX_PDF_TEXT:,} characters; divide it into volumes")
-    text, left_out = _text_of_pages(pages)
-    words = set(_COMPOUND.findall(text))
-
-    def joined(word: re.Match[str]) -> str:
-        """Join the parts of a divided word; keep the hyphen if other copies of the word have it."""
-        hyphen = "-" * (f"{word[1]}-{word[2]}" in words)
-        return f"{word[1]}{hyphen}{word[2]}\n"
-
-    text = _DIVIDED.sub(joined, text)
-    if not any(map(str.isalnum, text)):
-        raise ValueError("is PDF without text, perhaps of scanned pages; recognize the text first")
-    return plain_book(text, left_out)
+    return pages
 
 
-def _text_of_pages(pages: Sequence[str]) -> tuple[str, list[Block]]:
-    """Return the text of a PDF file from the text of each page, and a block for each line left out:
-    running headers, footers and page numbers. A paragraph ends with its page if the page is short
-    and ends a sentence, or if the next page begins with a heading."""
-    lines = [[line.strip() for line in page.split("\n") if line.strip()] for page in pages]
+def _without_margins(pages: list[list[str]]) -> list[Block]:
+    """Remove running headers, footers and page numbers, which are like those of pages nearby, from
+    the lines of the pages. Return a block for each line that is removed."""
     left_out: list[Block] = []
-    numbered: dict[int, str | int] = {}  # pages, with what their numbers have in common
-    are_chapters = all(page[-1][-1] in _ENDS for page in lines if page)
-    for edge in (-1, 0) * _EDGE:
-        keys = [
-            [*(_edge_key(page[side], at) for side in (edge, -1 - edge) if page), numbered.get(at)]
-            for at, page in enumerate(lines)
-        ]
+    numbers: dict[int, int] = {}  # the keys of page numbers that are removed, by page
+    are_chapters = all(page[-1][-1] in _ENDS for page in pages if page)
+    for side in (-1, 0) * _MARGIN:
+        keys = [[*_margin_keys(page, at, side), numbers.get(at)] for at, page in enumerate(pages)]
         for at, (key, *_) in enumerate(keys):
             is_number = isinstance(key, int)
             near = chain.from_iterable((*keys[max(0, at - 2) : at], *keys[at + 1 : at + 3]))
+            if key is None or not (key in near or (is_number and len(pages) == 1)):
+                continue
             # A number at the top of a page that has another at its bottom is a heading, and so are
             # numbers at the top if each page ends with a sentence.
-            is_heading = at in numbered or (edge == 0 and are_chapters) if is_number else False
-            if key is None or is_heading or (len(lines[at]) == 1 and not (is_number and edge)):
+            if is_number and (at in numbers or (side == 0 and are_chapters)):
                 continue
-            if key in near or (is_number and len(pages) == 1):
-                reason = "page numbers" if is_number else "running headers"
-                place = f"page {at + 1}"
-                left_out.append(Block("left out", (lines[at].pop(edge),), 1, reason, (), place))
-                numbered |= {at: key} if is_number else {}
-    most = max(map(len, lines), default=0)
-    longest = wrap_width(len(line) for page in lines for line in page)
-    pieces: list[str] = []
-    for page, after in zip(lines, [*lines[1:], []], strict=True):
-        opening = after[0] if after else ""
-        is_new = bool(find_headings(f"{opening}\n\n")) or opening.isdecimal()
-        is_short = bool(page) and (len(page) * 4 < most * 3 or len(page[-1]) * 4 < longest * 3)
-        is_end = bool(page) and page[-1][-1] in _ENDS
-        head = [*page[:1], ""] if page and page[0].isdecimal() else page[:1]
-        pieces += [*head, *page[1:], *[""] * (is_new or (is_short and is_end))]
-    return "\n".join(pieces), left_out
+            if len(pages[at]) == 1 and not (is_number and side):
+                continue
+            numbers |= {at: key} if isinstance(key, int) else {}
+            reason, line = "page numbers" if is_number else "running headers", pages[at].pop(side)
+            left_out.append(Block("left out", (line,), reason=reason, place=f"page {at + 1}"))
+    return left_out
 
 
-def _edge_key(line: str, page: int) -> str | int | None:
+def _margin_keys(page: Sequence[str], at: int, side: int) -> Iterator[str | int | None]:
+    """Yield the keys of two lines of the page with the index `at`: of its first line if `side` is 0
+    or its last if -1, and of the other one. Yield nothing for an empty page."""
+    return (_margin_key(page[edge], at) for edge in (side, -1 - side) if page)
+
+
+def _margin_key(line: str, page: int) -> str | int | None:
     """Return what a line at the top or bottom of a page shares with such lines of other pages: the
     words of a running header, or a page number minus `page`, the index of the page; else None."""
     number = _NUMBERED.fullmatch(line)
@@ -120,3 +111,36 @@ def _edge_key(line: str, page: int) -> str | int | None:
         return int(number[1]) - page if number[1].isdecimal() else _ROMAN
     words = _BESIDE.sub("", line)
     return words if any(map(str.isalpha, words)) and not find_headings(line) else None
+
+
+def _text_lines(pages: Sequence[list[str]]) -> Iterator[str]:
+    """Yield the lines of the pages as one text, with an empty line after each paragraph that ends
+    with its page, and after a number that is the heading of a page."""
+    most = max(map(len, pages), default=0)
+    width = wrap_width(len(line) for page in pages for line in page)
+    for page, after in zip(pages, [*pages[1:], []], strict=True):
+        for at, line in enumerate(page):
+            yield line
+            if at == 0 and line.isdecimal():
+                yield ""
+        is_short = bool(page) and (len(page) * 4 < most * 3 or len(page[-1]) * 4 < width * 3)
+        if _is_heading(after[:1]) or (is_short and page[-1][-1] in _ENDS):
+            yield ""
+
+
+def _is_heading(first: Sequence[str]) -> bool:
+    """Return whether the first line of a page, if there is one, is a heading or a number."""
+    return any(line.isdecimal() or find_headings(f"{line}\n\n") for line in first)
+
+
+def _with_words_joined(text: str) -> str:
+    """Return a text with each word joined that is divided at the end of a line. A word keeps its
+    hyphen if other copies of the word have it."""
+    compounds = set(_COMPOUND.findall(text))
+
+    def joined(word: re.Match[str]) -> str:
+        """Return the two parts of a word as one."""
+        hyphen = "-" * (f"{word[1]}-{word[2]}" in compounds)
+        return f"{word[1]}{hyphen}{word[2]}\n"
+
+    return _DIVIDED.sub(joined, text)

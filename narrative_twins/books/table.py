@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias, get_args
 
-from narrative_twins.books.book import Book
+from narrative_twins.books.book import Book, Chapter
 from narrative_twins.books.reading import read_book
 from narrative_twins.salience.result import Scored, saved_scores
 from narrative_twins.stories.sentences import Span, Splitter
@@ -204,32 +204,41 @@ def book_table(book: Book | str | os.PathLike[str], splitter: Splitter | None = 
     table = BookTable(book.title, left_out=book.notes)
     all_spans = sentence_spans(book.text, splitter, book.paragraphs)
     for number, chapter in enumerate(book.chapters):
-        stops = [stop for _, stop in chapter.paragraphs]
+        end = chapter.paragraphs[-1][1]
         lo = bisect_right(all_spans, chapter.paragraphs[0][0], key=lambda span: span[1])
-        spans = all_spans[lo : bisect_right(all_spans, stops[-1], key=lambda span: span[1])]
-        if not spans:
-            continue
-        texts = [book.text[slice(*span)] for span in spans]
-        paragraphs = [bisect_left(stops, stop) for _, stop in spans]
-        starts = [0, *(i for i, (a, b) in enumerate(pairwise(paragraphs), start=1) if a != b)]
-        # A paragraph without a sentence, such as a name that is one sentence with the speech after
-        # it, leaves its break to the next paragraph.
-        marks = sorted(chapter.breaks)
-        passed = [bisect_right(marks, paragraphs[i]) for i in starts]
-        breaks = [i for i, (a, b) in zip(starts[1:], pairwise(passed), strict=True) if a != b]
-        scenes = [
-            {
-                "span": (spans[lo][0], spans[hi - 1][1]),
-                "sentences": texts[lo:hi],
-                "spans": spans[lo:hi],
-                "windows": partition(hi - lo, "auto"),
-                "paragraphs": [start - lo for start in within(starts, lo, hi)],
-            }
-            for lo, hi in scene_spans(len(texts), starts, breaks)
-        ]
-        span = spans[0][0], spans[-1][1]
-        table.add({"heading": book.heading(number), "span": span, "scenes": scenes})
+        spans = all_spans[lo : bisect_right(all_spans, end, key=lambda span: span[1])]
+        if spans:
+            scenes = _scene_rows(book, chapter, spans)
+            span = spans[0][0], spans[-1][1]
+            table.add({"heading": book.heading(number), "span": span, "scenes": scenes})
     return table
+
+
+def _scene_rows(book: Book, chapter: Chapter, spans: Sequence[Span]) -> list[dict[str, Any]]:
+    """Return the scenes of a chapter as `BookTable.row` does. `spans` are of its sentences."""
+    texts = [book.text[slice(*span)] for span in spans]
+    stops = [stop for _, stop in chapter.paragraphs]
+    paragraphs = [bisect_left(stops, stop) for _, stop in spans]
+    starts = [0, *_changes(paragraphs)]
+    # A paragraph without a sentence, such as a name that is one sentence with the speech after it,
+    # leaves its break to the next paragraph.
+    marks = sorted(chapter.breaks)
+    breaks = _changes([bisect_right(marks, paragraph) for paragraph in paragraphs])
+    return [
+        {
+            "span": (spans[lo][0], spans[hi - 1][1]),
+            "sentences": texts[lo:hi],
+            "spans": spans[lo:hi],
+            "windows": partition(hi - lo, "auto"),
+            "paragraphs": [start - lo for start in within(starts, lo, hi)],
+        }
+        for lo, hi in scene_spans(len(texts), starts, breaks)
+    ]
+
+
+def _changes(values: Sequence[int]) -> list[int]:
+    """Return the indices of the values that differ from the value before."""
+    return [i for i, (before, value) in enumerate(pairwise(values), start=1) if before != value]
 
 
 def within(ordered: Sequence[Any], lo: Any, hi: Any) -> Sequence[Any]:
