@@ -17,7 +17,7 @@ from narrative_twins import writing
 from narrative_twins.data.sources import corpus_rows
 
 from support.chat_server import Model, serving
-from support.command import run
+from support.command import Done, run, with_defaults
 from support.models import SENTENCES
 from support.recognizers import save_pipeline
 from support.rows import write_rows
@@ -182,8 +182,13 @@ def test_what_can_not_be_resumed(name, inputs, other, tmp_path, monkeypatch):
     out, words = tmp_path / "out.jsonl", inputs[name]
     at = next(at for at, word in enumerate(words) if isinstance(word, Path))
     source = Path(shutil.copy(words[at], tmp_path))
-    command = partial(run, *words[:at], source, *words[at + 1 :], "-o", out)
-    resume, content = partial(command, "--resume"), source.read_text("utf-8")
+    words = [*words[:at], source, *words[at + 1 :], "-o", out]
+    content = source.read_text("utf-8")
+
+    def command(*options: str) -> Done:
+        return run(*with_defaults(words, *options))
+
+    resume = partial(command, "--resume")
     append, appended = writing.append, []
 
     def interrupt(file, data):

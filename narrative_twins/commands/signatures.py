@@ -14,8 +14,9 @@ def push(model: str, *, to: str, private: bool = False) -> int:
 
 Positional parameters are arguments of the command; a `Sequence` takes any number of files. Keyword
 parameters are options: required without a default, flags if they are `bool`, choices if they are
-`Literal`, and repeated if their default is `()`. The docstring says in parentheses how `--help`
-shows a value. The fields of a parameter that is a dataclass are options under its `heading`.
+`Literal`, and repeated if their default is `()`; other options can be used once. The docstring says
+in parentheses how `--help` shows a value. The fields of a parameter that is a dataclass are options
+under its `heading`.
 '''
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
+from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -39,7 +42,7 @@ _DOCUMENTED = re.compile(r"^    (\w+)(?: \((.+?)\))?: (.+(?:\n {8}.+)*)", re.M)
 
 class Choices(click.Choice[str]):
     """The type of an option whose value is a name in a registry. The registry is imported and read
-    only when the option is used or shown in `--help`.
+    only when the option is used or shown in `--help`. The error for another name suggests one.
 
     Args:
         registry: a function that returns the names; or a module of this package and the name of a
@@ -54,6 +57,12 @@ class Choices(click.Choice[str]):
         """The names in the registry."""
         first, *rest = self.registry
         return tuple(getattr(import_module(f"narrative_twins.{first}"), *rest) if rest else first())
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Return the message for a text that is none of the names."""
+        message = super().get_invalid_choice_message(value, ctx)
+        similar = get_close_matches(str(value).lower(), self.choices, 1)
+        return f"{message} Did you mean {similar[0]!r}?" if similar else message
 
 
 class Names(Choices):
@@ -115,54 +124,32 @@ class Group:
 def read(source: Callable[..., Any], without: Collection[str] = ()) -> list[click.Parameter]:
     """Return the click parameters that the signature and the docstring of a function or a dataclass
     declare, except the parameters named in `without`."""
-    parts = reversed(inspect.getmro(source)) if isinstance(source, type) else [source]
-    texts = [inspect.cleandoc(part.__doc__ or "") for part in parts]
-    documented = {name: about for text in texts for name, *about in _DOCUMENTED.findall(text)}
+    documented = _documented(source)
     hints = get_type_hints(source, include_extras=True)
+    heading = getattr(source, "heading", "Options")
     parameters: list[click.Parameter] = []
     for name, argument in inspect.signature(source).parameters.items():
         if name in without:
             continue
-        metavar, text = documented.get(name, ("", ""))
-        metavar, text = metavar or None, " ".join(text.split())
+        metavar, text = documented.get(name, (None, ""))
         if group := _group(hints[name]):
             parameters += group.options
         elif argument.kind is argument.KEYWORD_ONLY or isinstance(source, type):
-            heading = getattr(source, "heading", "Options")
-            parameters.append(_option(name, hints[name], argument.default, metavar, text, heading))
+            parameters.append(_option(argument, hints[name], metavar, text, heading))
         else:
-            is_many = get_origin(hints[name]) is Sequence
-            is_required = not str(metavar).startswith("[")
-            settings: dict[str, Any] = {"nargs": -1 if is_many else 1, "required": is_required}
-            parameters.append(click.Argument([name], metavar=metavar, **settings))
+            parameters.append(_argument(name, hints[name], metavar))
     return parameters
 
 
-def _option(
-    name: str, hint: Any, default: Any, metavar: str | None, text: str, heading: str
-) -> Option:
-    """Return the click option for a parameter of the type `hint`; `text` is its help."""
-    if get_origin(hint) in (Union, UnionType):  # with None
-        hint = get_args(hint)[0]
-    kind: Any = next(iter(getattr(hint, "__metadata__", ())), None)
-    if get_origin(hint) is Literal:
-        kind = click.Choice(get_args(hint))
-    elif inspect.isfunction(kind):
-        kind = Parsed(kind)
-    is_required = default is inspect.Parameter.empty
-    flags = [_SHORT[name]] if name in _SHORT else []
-    return Option(
-        [*flags, f"--{name.replace('_', '-')}", name],
-        help=text,
-        metavar=metavar,
-        type=kind,
-        is_flag=hint is bool,
-        multiple=default == (),
-        required=is_required,
-        default=None if is_required else default,
-        show_default=bool(default) and not is_required and "default" not in text,
-        heading=heading,
-    )
+def _documented(source: Callable[..., Any]) -> dict[str, tuple[str | None, str]]:
+    """Return what the docstring of a function, or of a dataclass and its bases, says about each
+    parameter: how `--help` shows its value, and its help."""
+    classes = reversed(inspect.getmro(source)) if isinstance(source, type) else [source]
+    return {
+        name: (metavar or None, " ".join(text.split()))
+        for each in classes
+        for name, metavar, text in _DOCUMENTED.findall(inspect.cleandoc(each.__doc__ or ""))
+    }
 
 
 def _group(hint: Any) -> Group | None:
@@ -172,8 +159,62 @@ def _group(hint: Any) -> Group | None:
     return next((note for note in getattr(hint, "__metadata__", ()) if type(note) is Group), None)
 
 
+def _argument(name: str, hint: Any, metavar: str | None) -> click.Argument:
+    """Return the click argument for a positional parameter; `[FILE]...` need not be there."""
+    number = -1 if get_origin(hint) is Sequence else 1
+    is_required = not (metavar or "").startswith("[")
+    return click.Argument([name], metavar=metavar, nargs=number, required=is_required)
+
+
+def _option(
+    argument: inspect.Parameter, hint: Any, metavar: str | None, text: str, heading: str
+) -> Option:
+    """Return the click option for a parameter of the type `hint`; `text` is its help."""
+    name, is_required = argument.name, argument.default is argument.empty
+    default = None if is_required else argument.default
+    return Option(
+        [*filter(None, [_SHORT.get(name)]), f"--{name.replace('_', '-')}", name],
+        help=text,
+        metavar=metavar,
+        type=_type(hint),
+        is_flag=hint is bool,
+        multiple=default == (),
+        required=is_required,
+        default=default,
+        show_default=bool(default) and "default" not in text,
+        heading=heading,
+    )
+
+
+def _type(hint: Any) -> Any:
+    """Return the click type for a parameter of the type `hint`; None for a plain type."""
+    if get_origin(hint) in (Union, UnionType):  # with None
+        hint = get_args(hint)[0]
+    if get_origin(hint) is Literal:
+        return Choices(partial(get_args, hint))
+    note = next(iter(getattr(hint, "__metadata__", ())), None)
+    return Parsed(note) if inspect.isfunction(note) else note
+
+
 class Command(click.Command):
-    """A command whose `--help` lists options under headings."""
+    """A command whose `--help` lists options under headings. An option can be used once, unless it
+    is declared as repeated."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; fail if an option, or two flags for one value, are repeated."""
+        uses = self.make_parser(ctx).parse_args([*args])[2]
+        rest = super().parse_args(ctx, args)  # ends here if there is `--help`
+        flags: dict[str | None, str] = {}
+        for option in uses:
+            if isinstance(option, Option) and not option.multiple:
+                flag, earlier = option.opts[-1], flags.get(option.name)
+                if earlier == flag:
+                    values = f": {flag} A,B" if isinstance(option.type, Names) else ""
+                    ctx.fail(f"{flag} is repeated; use it once{values}")
+                if earlier is not None:
+                    ctx.fail(f"{earlier} and {flag} contradict each other; use one")
+                flags[option.name] = flag
+        return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under their headings; the heading `Options` is the first."""

@@ -44,7 +44,7 @@ def test_rows_are_the_results_of_the_engine(corpus, bert_folder, tmp_path):
     assert command() == (0, "", summary.format(0))
     done = command("--exact")
     assert done.code == 2 and "started with" in done.err and "approximate" in done.err, done
-    assert command("--exact", "--similarity", "dot", "-o", "exact").code == 0
+    assert corpus("in.jsonl", "-o", "exact", "--exact", "--similarity", "dot").code == 0
     about = {(row["approximate"], row["similarity"]) for row in rows_of(tmp_path / "exact")}
     assert about == {(None, "dot")}
 

@@ -1,13 +1,13 @@
 """The command `narrative-twins make entities`."""
 
-from functools import cache, partial
+from functools import cache
 
 import pytest
 
 from narrative_twins import extras
 from narrative_twins.data import load_story_twins
 
-from support.command import run
+from support.command import run, with_defaults
 from support.recognizers import save_pipeline
 from support.rows import read_rows, write_rows
 
@@ -32,7 +32,7 @@ def entities(pipeline, tmp_path, monkeypatch):
     monkeypatch.setattr(spacy, "load", load_once)
     write_rows(tmp_path / "twins.jsonl", ROWS)
     command = ["make", "entities", "twins.jsonl", "--out", "out.jsonl", "--pipeline", pipeline]
-    return partial(run, *command, cwd=tmp_path)
+    return lambda *arguments: run(*with_defaults(command, *arguments), cwd=tmp_path)
 
 
 def test_names_of_twins_are_replaced(entities, tmp_path):

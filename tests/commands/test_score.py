@@ -100,7 +100,7 @@ def test_long_exact_scoring_is_announced_with_what_is_faster(
     exact, one_pass = map(int, found.groups())
     assert 30 <= exact <= 38 and one_pass == 1
     assert run(*command, tmp_path / "tale.txt", *options, "--quiet").err == ""
-    assert run(*command, tmp_path / "tale.txt", *options, "--fast").err == ""
+    assert run(command[0], tmp_path / "tale.txt", *options, "--fast").err == ""
 
 
 def test_invalid_stories_are_reported_and_skipped(score, story, tmp_path):
@@ -118,8 +118,8 @@ def test_invalid_stories_are_reported_and_skipped(score, story, tmp_path):
     assert empty == (0, "", "narrative-twins: there is no story in the input\n")
 
 
-def test_an_encoder_that_can_not_be_loaded_is_one_line(score, story):
-    done = score(story, "--model", "/nowhere/x")
+def test_an_encoder_that_can_not_be_loaded_is_one_line(story):
+    done = run("score", story, "--model", "/nowhere/x")
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
     assert "x' (no folder, so taken as a Hub id) can't be" in done.err
 

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -23,6 +24,15 @@ class Done(NamedTuple):
     @property
     def rows(self) -> list[Any]:
         return [json.loads(line) for line in self.out.splitlines()]
+
+
+def with_defaults(defaults: Iterable[object], *arguments: object) -> list[object]:
+    """Arguments of a command, after those default options, each with a value, that they lack."""
+    words = list(defaults)
+    for flag in {word for word in words if str(word).startswith("-")} & {*arguments}:
+        at = words.index(flag)
+        del words[at : at + 2]
+    return [*words, *arguments]
 
 
 class _Stream(io.TextIOWrapper):
