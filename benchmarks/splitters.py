@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from narrative_twins import Story
-from narrative_twins.stories.sentences import find_headings
+from narrative_twins.stories.headings import find_headings
 
 DIALOGUE = Path(__file__).parent / "dialogue"
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from narrative_twins import Story, score_stories
-from narrative_twins.stories.sentences import find_headings
+from narrative_twins.stories.headings import find_headings
 
 from support.examples import run
 from support.models import SENTENCES, small

@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 
 from narrative_twins.books.blocks import SENTENCE_END, Block, is_break
 from narrative_twins.books.contents import is_contents_title
-from narrative_twins.stories.sentences import UNKNOWN, Span, find_headings, heading_level
+from narrative_twins.stories.headings import UNKNOWN, find_headings, heading_level
+from narrative_twins.stories.sentences import Span
 
 _LineKind: TypeAlias = Literal["heading", "paragraph", "break"]
 _TYPED = 0  # the level of a heading that is typed as a line of a paragraph, until its level is set

@@ -11,7 +11,7 @@ from itertools import chain
 from narrative_twins.books.blocks import Block, wrap_width
 from narrative_twins.books.book import Book
 from narrative_twins.books.plain_text import plain_book
-from narrative_twins.stories.sentences import find_headings
+from narrative_twins.stories.headings import find_headings
 
 MAX_PDF_TEXT = 64_000_000
 """Characters of the pages of a PDF file together."""

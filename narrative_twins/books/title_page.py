@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise, takewhile
 
 from narrative_twins.books.blocks import SENTENCE_END, Block, letters_of
-from narrative_twins.stories.sentences import UNKNOWN, heading_level
+from narrative_twins.stories.headings import UNKNOWN, heading_level
 
 _IMPRINT = re.compile(r"©|\b(?:copyright|isbn|all rights|published|edition)\b", re.IGNORECASE)
 _LONG_WORDS = re.compile(r"[^\W\d_]{4,}")

@@ -17,7 +17,7 @@ from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, hex_color, shad
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.result import StorySalience, described, shown_score
 from narrative_twins.show.terminal import MARK, caption, marked, shown_windows
-from narrative_twins.stories.sentences import find_headings
+from narrative_twins.stories.headings import find_headings
 from narrative_twins.text import one_line, shortened
 
 _PIECES = 500

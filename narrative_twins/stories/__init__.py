@@ -1,3 +1,3 @@
 """Stories: sentences in order, their windows, and how story files are read."""
 
-from narrative_twins.stories.sentences import find_headings as find_headings
+from narrative_twins.stories.headings import find_headings as find_headings

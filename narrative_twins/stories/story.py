@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice, pairwise
 from typing import Any, Literal, TypeAlias, TypeGuard
 
+from narrative_twins.stories.headings import regions_between_headings
 from narrative_twins.stories.sentences import (
     Span,
     SplitFunction,
@@ -15,7 +16,6 @@ from narrative_twins.stories.sentences import (
     check_splitter,
     is_blank,
     split_sentences,
-    text_regions,
     with_cues,
 )
 from narrative_twins.text import shown_value
@@ -123,7 +123,7 @@ class Story:
             windows = windows if own_windows is None else own_windows
             source = _content(source)
         if _is_text(source):
-            text = source if isinstance(source, str) else source.text
+            text = _plain_text(source)
             regions = None if isinstance(source, str) else source.paragraphs
             check_length(len(text))  # Splitting a longer one may take minutes.
             spans = sentence_spans(text, splitter, regions)
@@ -131,8 +131,7 @@ class Story:
         else:
             sentences, sizes = _from_list(source)
             check_length(sum(map(len, sentences)))
-            if not isinstance(text, str):
-                text = " ".join(sentences) if text is None else text.text
+            text = " ".join(sentences) if text is None else _plain_text(text)
             spans = _locate(sentences, text)
             windows = sizes or windows
         ranges = partition(len(sentences), windows)
@@ -188,11 +187,7 @@ def partition(count: int, windows: Windows) -> tuple[Span, ...]:
     number = _as_int(windows)
     if number is not None and 1 <= number <= count:
         return even_windows(count, number)
-    sizes = _as_ints(windows)
-    if sizes and min(sizes) > 0:
-        rows: list[tuple[int, ...]] = list(pairwise(accumulate(sizes, initial=0)))
-    else:
-        rows = [_as_ints(row) for row in windows] if _is_list(windows) else []
+    rows = _ranges(windows)
     # The windows begin at 0, each where the one before ends, and end at the count.
     edges = [0, *(row[-1] for row in rows if row)]
     if edges[-1] == count and rows == list(pairwise(edges)) and edges == sorted(set(edges)):
@@ -202,6 +197,14 @@ def partition(count: int, windows: Windows) -> tuple[Span, ...]:
         f" 'auto', a count from 1 to {count}, sizes that add up to {count}, or [lo, hi] pairs that"
         f" run from 0 to {count} without a gap"
     )
+
+
+def _ranges(windows: Any) -> list[tuple[int, ...]]:
+    """Return windows that are sizes as ranges; those that are lists, as tuples; others as `[]`."""
+    sizes = _as_ints(windows)
+    if sizes and min(sizes) > 0:
+        return list(pairwise(accumulate(sizes, initial=0)))
+    return [_as_ints(row) for row in windows] if _is_list(windows) else []
 
 
 def even_windows(sentences: int, count: int) -> tuple[Span, ...]:
@@ -225,11 +228,13 @@ def parse_windows(text: str) -> Windows:
 def sentence_spans(
     text: str, splitter: Splitter | None, regions: Sequence[Span] | None = None
 ) -> list[Span]:
-    """Return the spans of the sentences of a text, each within one of the `regions` (spans; default
-    `text_regions`). Raises a `StoryError` without a sentence, or if the splitter loses text."""
+    """Return the spans of the sentences of a text, each within one of the `regions`, which are
+    spans; by default the parts between headings, or the complete text if a function splits it.
+    Raises a `StoryError` without a sentence, or if the splitter loses text."""
     check_unicode(text, "the text")
     split = check_splitter(splitter)
-    regions = text_regions(text, splitter) if regions is None else regions
+    if regions is None:
+        regions = [(0, len(text))] if callable(splitter) else regions_between_headings(text)
     by_region = (_split_region(text, region, split) for region in regions)
     spans = with_cues(text, by_region) if split is split_sentences else list(chain(*by_region))
     if not spans:
@@ -264,7 +269,7 @@ def _content(row: Mapping[str, Any]) -> Any:
     if content is None:
         keys = ", ".join(map(shown_value, islice(row, 10))) or "none"
         raise StoryError(f"the mapping has no 'sentences', 'story' or 'text' (its keys: {keys})")
-    if row.get("windows") is not None and _is_list(content) and all(map(_is_list, content)):
+    if row.get("windows") is not None and _has_windows(content):
         raise StoryError(
             "the windows are given twice, by 'windows' and by a list of lists; remove one of them"
         )
@@ -274,6 +279,11 @@ def _content(row: Mapping[str, Any]) -> Any:
 def _is_text(value: Any) -> bool:
     """Return whether a value is a text, or has `text` and `paragraphs` as a `Book` has."""
     return isinstance(value, str) or (hasattr(value, "paragraphs") and hasattr(value, "text"))
+
+
+def _plain_text(source: Any) -> str:
+    """Return a text that is a string, or in an object such as a `Book`."""
+    return source if isinstance(source, str) else str(source.text)
 
 
 def whole_number(value: Any) -> Any:
@@ -306,7 +316,7 @@ def _from_list(source: Any) -> tuple[list[str], list[int] | None]:
         kind = type(source).__name__
         raise StoryError(f"a story is a text, a list of sentences or a mapping, not {kind}{hint}")
     sentences, sizes = list(source), None
-    if sentences and all(map(_is_list, sentences)):
+    if _has_windows(sentences):
         sizes = [len(window) for window in sentences]
         sentences = [sentence for window in sentences for sentence in window]
     if not sentences:
@@ -363,6 +373,11 @@ def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
         return False
     # Also false for arrays without dimensions, which have no length.
     return isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
+
+
+def _has_windows(value: Any) -> bool:
+    """Return whether `value` is a list of windows, which are lists."""
+    return _is_list(value) and len(value) > 0 and all(map(_is_list, value))
 
 
 def _as_int(value: Any) -> int | None:

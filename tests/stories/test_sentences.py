@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrative_twins import Story, StoryError, split_sentences
-from narrative_twins.stories.sentences import SPLITTERS, check_splitter, find_headings
+from narrative_twins.stories.headings import find_headings
+from narrative_twins.stories.sentences import SPLITTERS, check_splitter
 
 from support.strategies import any_text
 
