@@ -13,6 +13,7 @@ from narrative_twins.books.docx import docx_book
 from narrative_twins.books.epub import epub_book
 from narrative_twins.books.html import html_book
 from narrative_twins.books.markdown import markdown_book
+from narrative_twins.books.odt import odt_book
 from narrative_twins.books.pdf import pdf_book
 from narrative_twins.books.plain_text import plain_book
 from narrative_twins.extras import check_extra
@@ -26,7 +27,7 @@ MAX_FILE = 256_000_000
 """Bytes of the largest file that is read as a book, with its pictures."""
 NOT_READ = {
     **dict.fromkeys(
-        (".fb2", ".mobi", ".azw", ".azw3", ".lit", ".doc", ".rtf", ".odt"),
+        (".fb2", ".mobi", ".azw", ".azw3", ".lit", ".doc", ".rtf"),
         "convert it to EPUB, for example by ebook-convert of Calibre",
     ),
     **dict.fromkeys(
@@ -56,6 +57,7 @@ BOOK_FORMATS = {
     "html": BookFormat((".html", ".htm", ".xhtml"), html_book, "books"),
     "epub": BookFormat((".epub",), epub_book, "books"),
     "docx": BookFormat((".docx",), docx_book, "books"),
+    "odt": BookFormat((".odt", ".ott"), odt_book, "books"),
     "pdf": BookFormat((".pdf",), pdf_book, "books"),
 }
 """The registry of formats by name. Files of unknown suffixes are text."""
@@ -74,6 +76,7 @@ def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
       covers, indexes and the like, as the book declares them.
     - Word (docx): paragraphs with an outline level, such as in the styles `Heading 1` to
       `Heading 9`, are headings. Notes, comments, deleted text and text boxes are left out.
+    - OpenDocument (odt): headings as marked; the same is left out as in Word.
     - PDF: its text, as plain text. Two columns that are drawn line by line are read across.
     - Breaks between scenes are lines of marks (`* * *`, `#`, `---`) and `<hr>`. So are, where they
       are rare, more blank lines than usual in text, and empty paragraphs in other formats.

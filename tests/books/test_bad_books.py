@@ -19,7 +19,17 @@ from narrative_twins.books import reading as books
 from narrative_twins.books import zip_archive as archives
 from narrative_twins.books.reading import book_of, read_book
 
-from support.books import WRITERS, WrittenChapter, archive, docx, epub, pdf, word_paragraph, xhtml
+from support.books import (
+    WRITERS,
+    WrittenChapter,
+    archive,
+    docx,
+    epub,
+    odt,
+    pdf,
+    word_paragraph,
+    xhtml,
+)
 from support.memory import memory_below
 
 CHAPTER = xhtml("<h2>Chapter 1</h2><p>It rained.</p>")
@@ -78,6 +88,18 @@ BAD_BOOKS = {
         docx(DEEP): f"can't be read: its file word/document.xml {NESTED}",
         docx(""): NO_TEXT,
     },
+    "odt": {
+        archive({"a": "b"}): "is not an OpenDocument text: it has no content.xml inside",
+        archive({"content.xml": "<a>"}): "can't be read: its file content.xml is not well-formed",
+        archive({"content.xml": "<a><body><sheet/></body></a>"}): "is OpenDocument without a text",
+        odt("<text:p/>"): NO_TEXT,
+        odt(
+            "<text:span>" * 300 + "</text:span>" * 300
+        ): f"can't be read: its file content.xml {NESTED}",
+        archive(
+            {"content.xml": "<a/>", "META-INF/manifest.xml": "<m><encryption-data/></m>"}
+        ): "is encrypted; save it without a password",
+    },
     "html": {
         b"<p>" + b"<b>" * 100_000: NESTED,
         b"<div>" * 300 + b"A b.": NESTED,
@@ -135,7 +157,7 @@ def test_limits_of_sizes(tmp_path, monkeypatch):
     assert "has more than 40 files inside" in problem_of(epub({"c.xhtml": CHAPTER}, more=many))
     chapters = [WrittenChapter(None, ["It rained."] * 30, [])]
     monkeypatch.setattr(markup, "MAX_ELEMENTS", 30)
-    for name in ("book.html", "book3.epub", "book.docx"):
+    for name in ("book.html", "book3.epub", "book.docx", "book.odt"):
         problem = problem_of(WRITERS[name](None, chapters), name)
         assert "has more than 30 elements; convert it to plain text" in problem
 
@@ -184,6 +206,9 @@ PLACES = {
     "book.html": lambda doctype: doctype.encode() + ENTITY.split("?>")[1].encode(),
     "book.docx": lambda doctype: archive(
         {"word/document.xml": f"{doctype}<d><p><t>&c;A</t></p></d>"}
+    ),
+    "book.odt": lambda doctype: archive(
+        {"content.xml": f"{doctype}<d><body><text><p>&c;A</p></text></body></d>"}
     ),
     "c.epub": lambda doctype: epub({"c.xhtml": ENTITY.replace("<html", f"{doctype}<html")}),
     "ncx.epub": lambda doctype: epub({"c.xhtml": CHAPTER}, ncx=f"{doctype}<ncx>&c;</ncx>"),
@@ -254,8 +279,12 @@ def chain_of_styles(length: int) -> bytes:
         ("book.epub", lambda n: with_contents(n, "<i id='i{}'/> ")),
         ("book.docx", chain_of_styles),
         ("book.docx", lambda n: docx(f"<w:p>{'<w:r><w:t>a</w:t></w:r>' * n}</w:p>")),
+        (
+            "book.odt",
+            lambda n: odt(f"<text:p>{'<text:s/>a' * n}</text:p>" + "<text:p>b</text:p>" * n),
+        ),
     ],
-    ids=["links", "contents", "places", "styles", "runs"],
+    ids=["links", "contents", "places", "styles", "runs", "odt"],
 )
 def test_work_is_proportional_to_the_input(name, made):
     """Calls of functions are counted, since time depends on what else the machine does."""

@@ -16,7 +16,17 @@ from narrative_twins.books import book_table
 from narrative_twins.books.blocks import HEADING, letters_of
 from narrative_twins.books.reading import book_of
 
-from support.books import WRITERS, WrittenChapter, docx, epub, outline, pdf, word_paragraph, xhtml
+from support.books import (
+    WRITERS,
+    WrittenChapter,
+    docx,
+    epub,
+    odt,
+    outline,
+    pdf,
+    word_paragraph,
+    xhtml,
+)
 from support.strategies import sentence
 
 # Pieces of documents, by format; X is a sentence.
@@ -46,9 +56,25 @@ WORD = [
     "<w:p><w:del><w:r><w:delText>X</w:delText></w:r></w:del></w:p>",
     f"<w:p><w:r><w:pict><w:p>{RUN.format('')}</w:p></w:pict></w:r>{RUN.format('')}</w:p>",
 ]
+OPEN = (
+    "<text:p>X</text:p>|<text:h text:outline-level='1'>X</text:h>|<text:h>X</text:h>|<text:p/>"
+    "|<text:p text:style-name='Title'>X</text:p>|<text:p>Chapter 2</text:p>|<text:p>* * *</text:p>"
+    "|<text:p>X<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>X"
+    "</text:p></text:note-body></text:note><text:s text:c='3'/>X<text:line-break/>X</text:p>"
+    "|<text:table-of-content><text:index-body><text:p>X</text:p></text:index-body></text:table-of-content>"
+    "|<text:list><text:list-item><text:p>X</text:p></text:list-item></text:list>"
+    "|<text:p><draw:frame><draw:text-box><text:p>X</text:p></draw:text-box></draw:frame>X</text:p>"
+    "|<text:p>X<office:annotation><text:p>X</text:p></office:annotation></text:p>"
+    "|<text:p>X<text:span text:style-name='gone'>X</text:span></text:p>"
+    "|<text:tracked-changes><text:deletion><text:p>X</text:p></text:deletion></text:tracked-changes>"
+    "|<table:table><table:table-row><table:table-cell><text:p>X</text:p></table:table-cell>"
+    "</table:table-row></table:table>|<text:p><text:ruby><text:ruby-base>X</text:ruby-base>"
+    "<text:ruby-text>X</text:ruby-text></text:ruby></text:p>"
+)
+GONE = "<style:style style:name='gone'><style:text-properties text:display='none'/></style:style>"
 PAGE = "X|Chapter 1|1|2|The Mill 3|- 1 -|Page 1 of 2|Contents|3|The sea-|side"
 PIECES = {"txt": TEXT, "md": f"{TEXT}|# The Mill|[^1]: X|- X|X[^1]|7. X|> X", "html": HTML}
-PIECES |= {"epub": HTML, "docx": "|".join(WORD), "pdf": PAGE}
+PIECES |= {"epub": HTML, "docx": "|".join(WORD), "odt": OPEN, "pdf": PAGE}
 
 
 def made(suffix: str, parts: list[str]) -> bytes:
@@ -63,6 +89,8 @@ def made(suffix: str, parts: list[str]) -> bytes:
         return pdf(*groups)
     if suffix == "docx":
         return docx("".join(parts))
+    if suffix == "odt":
+        return odt("".join(parts), styles=GONE)
     return ("" if suffix == "html" else "\n\n").join(parts).encode()
 
 
@@ -308,6 +336,25 @@ FILES = [
         "navigation, deleted, asides, deleted",
     ),
     (
+        odt(
+            "<text:tracked-changes><text:p>No.</text:p></text:tracked-changes>"
+            "<text:p text:style-name='P1'>The Sea</text:p><text:p text:style-name='Subtitle'>X</text:p>"
+            "<text:table-of-content><text:p>Chapter 1</text:p></text:table-of-content>"
+            "<text:h text:outline-level='1'>Chapter 1</text:h><text:p>It<text:s text:c='9999999999'/>"
+            "rained\n <text:span>on</text:span>.<text:note><text:note-citation>1</text:note-citation>"
+            "<text:note-body><text:p>No.</text:p></text:note-body></text:note></text:p>"
+            "<text:p text:style-name='Horizontal_20_Line'/><text:p>Nadia<text:line-break/>ran.</text:p>"
+            "<text:p text:style-name='gone'>No.</text:p><text:list><text:list-item><text:p>A b."
+            "<draw:frame><draw:text-box><text:p>No.</text:p></draw:text-box></draw:frame></text:p>"
+            "</text:list-item></text:list><text:p text:style-name='Heading_20_1'>Chapter 2</text:p>"
+            "<text:p>C d.<office:annotation><text:p>No.</text:p></office:annotation></text:p>",
+            styles=f"{GONE}<style:style style:name='P1' style:parent-style-name='Title'/>"
+            "<style:header><text:p>The Sea</text:p></style:header>",
+        ),
+        "The Sea: Chapter 1 | It rained on. | * Nadia\nran. | A b. // Chapter 2 | C d.",
+        "deleted, navigation, navigation, notes, hidden, asides, asides, running headers",
+    ),
+    (
         pdf(
             [HEADER, "It rained on", "the mill. Ada", "1"],
             [HEADER, "ran. It was", "- 2 -"],
@@ -336,8 +383,9 @@ FILES = [
         "title page, contents, contents",
     ),
 ]
+KINDS = {b"%PDF": "pdf", b"word/": "docx", b"content.xml": "odt", b"PK": "epub"}
 FILES = [
-    ("pdf" if data[:4] == b"%PDF" else "docx" if b"word/" in data else "epub", data, *case, "")
+    (next(kind for mark, kind in KINDS.items() if mark in data), data, *case, "")
     for data, *case in FILES
 ]
 

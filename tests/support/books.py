@@ -73,6 +73,15 @@ def docx_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
     return docx("".join(body), title)
 
 
+def odt_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
+    heading, line = '<text:h text:outline-level="1">{}</text:h>', "<text:p>* * *</text:p>"
+    parts = _marked(chapters, lambda name: heading.format(escape(name)), line)
+    return odt(
+        "".join(p if p.startswith("<text:") else f"<text:p>{escape(p)}</text:p>" for p in parts),
+        title,
+    )
+
+
 WRITERS = {
     "book.txt": text_file,
     "book.md": markdown_file,
@@ -80,6 +89,7 @@ WRITERS = {
     "book2.epub": epub2_file,
     "book3.epub": epub3_file,
     "book.docx": docx_file,
+    "book.odt": odt_file,
 }
 
 
@@ -98,6 +108,32 @@ def docx(body: str, title: str | None = None, styles: str = "") -> bytes:
         name = f"<dc:title>{escape(title)}</dc:title>"
         core = f'<p xmlns:dc="http://purl.org/dc/elements/1.1/">{name}</p>'
         files["docProps/core.xml"] = core
+    return archive(files)
+
+
+def odt(body: str, title: str | None = None, styles: str = "") -> bytes:
+    """An OpenDocument text. `styles` are style elements, and margins of pages."""
+    space = "urn:oasis:names:tc:opendocument:xmlns:{}:1.0"
+    names = " ".join(
+        f'xmlns:{short}="{space.format(name)}"'
+        for short, name in (
+            ("office", "office"),
+            ("text", "text"),
+            ("style", "style"),
+            ("draw", "drawing"),
+            ("table", "table"),
+            ("manifest", "manifest"),
+        )
+    )
+    content = f"<office:body><office:text>{body}</office:text></office:body>"
+    files: dict[str, str | bytes] = {
+        "mimetype": "application/vnd.oasis.opendocument.text",
+        "content.xml": f"<office:document-content {names}>{content}</office:document-content>",
+        "styles.xml": f"<office:document-styles {names}>{styles}</office:document-styles>",
+    }
+    if title is not None:
+        name = f"<dc:title>{escape(title)}</dc:title>"
+        files["meta.xml"] = f'<m xmlns:dc="http://purl.org/dc/elements/1.1/">{name}</m>'
     return archive(files)
 
 
