@@ -7,43 +7,91 @@
 file. On two CPU processes: `torchrun --nproc_per_node 2 examples/train_roc.py --smoke --use_cpu`.
 With human labels, for example `--salience_source igorsterner/rocstory-salience`, the agreement of
 each operation is measured every 50 steps. The paper's settings are in roc_bert_large.yaml, its
-ablations in the folder research/paper/configs.
+ablations in research/paper/configs.
 """
 
-from narrative_twins.data import load_story_salience, load_story_twins
-from narrative_twins.training.script import (
-    DEFAULTS,
-    SMOKE,
-    labelled_stories,
-    parse_arguments,
-    run_training,
-    train_and_validation,
-    validation_evaluator,
-)
-from narrative_twins.training.trainer import NarrativeTwinsTrainer, NarrativeTwinsTrainingArguments
+from pathlib import Path
 
-DEFAULTS = DEFAULTS | {
+from narrative_twins import (
+    NarrativeTwinsTrainer,
+    NarrativeTwinsTrainingArguments,
+    SalienceEvaluator,
+    TwinsEvaluator,
+    trainable_encoder,
+)
+from narrative_twins.data import load_story_salience, load_story_twins, select_split
+from narrative_twins.training import parse_arguments, run_summary
+
+DEFAULTS = {
     "output_dir": "runs/roc",
     "encoder": "google-bert/bert-base-uncased",
     "per_device_train_batch_size": 128,
+    "logging_steps": 10,
+    "eval_strategy": "steps",
+    "eval_steps": 50,
+    "save_steps": 50,
+    "save_total_limit": 2,
 }
-SMOKE = SMOKE | {"output_dir": "runs/roc-smoke"}
+SMOKE = {"output_dir": "runs/roc-smoke"}
 
 
 def main() -> None:
+    # 1. The settings: flags, over the file of --config, over the defaults above.
     arguments, script = parse_arguments(
         NarrativeTwinsTrainingArguments, DEFAULTS, SMOKE, description=__doc__
     )
-    train, validation = train_and_validation(load_story_twins, script)
-    labelled = labelled_stories(load_story_salience, script, validation)
-    trainer = NarrativeTwinsTrainer(
-        script.load_encoder(),
-        arguments,
-        train,
-        validation,
-        evaluator=validation_evaluator(script, validation, labelled, arguments.context_tokens),
+
+    # 2. The encoder to train.
+    model = trainable_encoder(
+        script.encoder,
+        pooling=script.pooling,
+        prompt=script.prompt,
+        attn_implementation=script.attn_implementation,
     )
-    run_training(trainer, script)
+
+    # 3. Stories with their twins and distractors, for training and validation.
+    data = load_story_twins(script.train_source)
+    train = select_split(data, "train", script.max_train_rows)
+    validation = None
+    if script.eval_source is not None:
+        data = load_story_twins(script.eval_source)
+    if script.eval_source is not None or "validation" in data:
+        validation = select_split(data, "validation", script.max_eval_rows)
+
+    # 4. What is measured besides the loss: agreement with human labels, and how often a twin is
+    # nearer to its story than the distractor is.
+    evaluators = []
+    if script.salience_source is not None:
+        labelled = load_story_salience(script.salience_source)
+        evaluators.append(
+            SalienceEvaluator(
+                select_split(labelled, "validation", script.max_eval_rows),
+                name="salience" if script.approximate is None else "one_pass",
+                operations=script.operations,
+                approximate=script.approximate,
+                context_tokens=arguments.context_tokens,
+            )
+        )
+    pairs = [row for row in validation or () if row["twin"] and row["negative"]]
+    if pairs:
+        evaluators.append(
+            TwinsEvaluator(pairs, name="twins", context_tokens=arguments.context_tokens)
+        )
+
+    # 5. The trainer. Its loss is `NarrativeTwinsLoss`, with the temperature, the negatives and the
+    # kind of twins that the arguments name.
+    trainer = NarrativeTwinsTrainer(
+        model, arguments, train, validation, evaluator=evaluators or None
+    )
+    trainer.facts = script.card_facts()
+
+    # 6. Train, and save the encoder with its card.
+    trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
+    trainer.save_encoder(Path(arguments.output_dir) / "final")
+    if arguments.push_to_hub:
+        trainer.push_to_hub()
+    if trainer.is_world_process_zero():
+        print(run_summary(trainer))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from sentence_transformers import SentenceTransformer
 from narrative_twins import StoryEncoder
 
 from support.examples import run
+from support.models import SENTENCES
+from support.rows import write_rows
 
 
 def losses(folder: Path) -> list[list[float]]:
@@ -59,3 +61,22 @@ def test_smoke_that_is_resumed(shared, tmp_path):
     assert state.stat().st_mtime_ns == written, "the checkpoint is not written again"
     assert losses(tmp_path)[:2] == before and len(losses(tmp_path)) == 3
     assert figures(tmp_path)["step"] == 3, "validated although it is no multiple of eval_steps"
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("roc", {"story": SENTENCES, "twin": SENTENCES[::-1], "negative": SENTENCES[1:]}),
+        ("salience", {"story": SENTENCES, "votes": [5, *[0] * (len(SENTENCES) - 1)]}),
+    ],
+)
+@pytest.mark.slow
+def test_own_rows(name, row, shared, tmp_path):
+    """Without a validation split there is no validation, and with `--eval_source` there is one."""
+    file = write_rows(tmp_path / "mine.jsonl", [{"id": str(n), **row} for n in range(3)])
+    flags = [*shared, "--train_source", file, "--max_steps", 1, "--operations", "deletion"]
+    run(f"train_{name}.py", *flags, "--eval_strategy", "no")
+    assert figures(tmp_path) == {"step": 1}
+    assert "mine.jsonl" in (tmp_path / "final" / "README.md").read_text(encoding="utf-8")
+    run(f"train_{name}.py", *flags, "--eval_source", file)
+    assert {"eval_twins_accuracy", "step"} < figures(tmp_path).keys()

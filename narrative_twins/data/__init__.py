@@ -15,5 +15,6 @@ from narrative_twins.data.loading import load_story_salience as load_story_salie
 from narrative_twins.data.loading import load_story_twins as load_story_twins
 from narrative_twins.data.loading import load_turning_points as load_turning_points
 from narrative_twins.data.loading import load_window_twins as load_window_twins
+from narrative_twins.data.loading import select_split as select_split
 from narrative_twins.data.rows import RowError as RowError
 from narrative_twins.data.rows import check_twins_row as check_twins_row

@@ -381,3 +381,14 @@ def _load(
             raise error.__cause__ from None
         raise
     return builder.as_dataset(split=split)
+
+
+def select_split(data: Mapping[str, Any], name: str, rows: int | None = None) -> Any:
+    """Return the split `name` of a data set or, if the data set has one split of another name, this
+    split; with `rows`, only the first rows. Raises ValueError if there is neither."""
+    if name not in data and len(data) != 1:
+        raise ValueError(
+            f"no split {name!r}, only {', '.join(data)}; use a file, or a folder with this split"
+        )
+    split = data[name] if name in data else next(iter(data.values()))
+    return split if rows is None else split.select(range(min(rows, len(split))))

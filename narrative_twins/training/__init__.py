@@ -1,4 +1,5 @@
-"""Training of story encoders: losses with their collators, trainer, evaluators, scripts."""
+"""Training of story encoders: losses with their collators, trainer, evaluators, and the settings
+of training scripts."""
 
 from narrative_twins.extras import check_extra as _check_extra
 
@@ -8,8 +9,11 @@ from narrative_twins.training.evaluators import SalienceEvaluator as SalienceEva
 from narrative_twins.training.evaluators import TwinsEvaluator as TwinsEvaluator
 from narrative_twins.training.losses import NarrativeTwinsLoss as NarrativeTwinsLoss
 from narrative_twins.training.losses import TwinsCollator as TwinsCollator
+from narrative_twins.training.reports import run_summary as run_summary
 from narrative_twins.training.salience_loss import JudgedStoriesCollator as JudgedStoriesCollator
 from narrative_twins.training.salience_loss import SalienceLoss as SalienceLoss
+from narrative_twins.training.script_arguments import ScriptArguments as ScriptArguments
+from narrative_twins.training.script_arguments import parse_arguments as parse_arguments
 from narrative_twins.training.trainer import NarrativeTwinsTrainer as NarrativeTwinsTrainer
 from narrative_twins.training.trainer import (
     NarrativeTwinsTrainingArguments as NarrativeTwinsTrainingArguments,

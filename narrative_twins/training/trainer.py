@@ -30,8 +30,8 @@ from narrative_twins.encoder import loading
 from narrative_twins.encoder.adapters import has_adapter, merged_copy
 from narrative_twins.encoder.tokenizer import StoryTokenizer, check_vocabulary, model_limit
 from narrative_twins.hub.push import full_id, push_encoder
-from narrative_twins.training.curves_and_card import CurvesCallback, write_card
 from narrative_twins.training.losses import SETTINGS, NarrativeTwinsLoss, WindowLoss, has_dropout
+from narrative_twins.training.reports import ReportCallback, write_card
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +127,9 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
 
     The loss, `NarrativeTwinsLoss` or another `WindowLoss`, makes the collator, and checks all rows
     before training starts. Loss and validation curves are written to `curves.json` and `curves.png`
-    in the output folder. The model card shows no rows of the data.
+    in the output folder, and results at the end of training to `eval_results.json` and
+    `train_results.json`. With `eval_strategy="steps"` the last step is evaluated, too. The model
+    card shows no rows of the data.
 
     Args:
         model: the encoder, from `trainable_encoder`.
@@ -197,8 +199,9 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         )
         if self.is_fsdp_enabled:
             raise ValueError("FSDP is not supported; train without it (DDP, one encoder per GPU)")
-        self.add_callback(CurvesCallback())
+        self.add_callback(ReportCallback())
         self.add_callback(EpochCallback(self))
+        self.add_callback(EvaluateAtEndCallback())
 
     def _losses(self, model: Any, loss: Any, data: Sequence[Any]) -> Any:
         """Return the loss as a module. For a dict, return a dict with a loss for each data set in
@@ -387,6 +390,14 @@ class EpochCallback(TrainerCallback):
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(epoch)
             sampler = getattr(sampler, "batch_sampler", None)
+
+
+class EvaluateAtEndCallback(TrainerCallback):
+    """Evaluates after the last step, also if it is not a multiple of `eval_steps`."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        is_last = state.global_step >= state.max_steps
+        control.should_evaluate |= is_last and args.eval_strategy == "steps"
 
 
 def window_loss(loss: torch.nn.Module) -> WindowLoss | None:

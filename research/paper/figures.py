@@ -21,7 +21,7 @@ from narrative_twins.evaluation.scorers import encoder_runs
 from narrative_twins.evaluation.tables import Cell, Table, figure
 from narrative_twins.plots.style import MUTED, figure_style
 from narrative_twins.stories.story import Story
-from narrative_twins.training.curves_and_card import Curves
+from narrative_twins.training.reports import Curves
 from narrative_twins.writing import file_name
 
 if TYPE_CHECKING:

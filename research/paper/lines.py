@@ -11,7 +11,7 @@ from output import sample_sd
 
 from narrative_twins.plots.style import PAGE, figure_style, line_style, new_figure
 from narrative_twins.text import one_line
-from narrative_twins.training.curves_and_card import Curves
+from narrative_twins.training.reports import Curves
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

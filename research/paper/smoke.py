@@ -31,7 +31,7 @@ from narrative_twins.evaluation.labelled_stories import LabelledStories
 from narrative_twins.prompting.question_styles import STYLES
 from narrative_twins.show.formats import write_results
 from narrative_twins.stories.story import Story
-from narrative_twins.training import curves_and_card
+from narrative_twins.training import reports
 
 STORIES = {"stories": 8, "synopses": 3}
 """How many labelled stories a smoke test is measured on."""
@@ -173,7 +173,7 @@ def _train(script: Path, flags: list[Any], kind: str, folder: Path, log: Path) -
         with open(log, "w", encoding="utf-8") as file, mock.patch.object(sys, "argv", argv):
             with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
                 # Plots of the curves of each run would take as long again.
-                with mock.patch.object(curves_and_card, "plot_curves"):
+                with mock.patch.object(reports, "plot_curves"):
                     runpy.run_path(argv[0], run_name="__main__")
     except (Exception, SystemExit) as error:
         raise RuntimeError(

@@ -24,37 +24,34 @@ from transformers import (
     set_seed,
 )
 
-from narrative_twins import StoryEncoder
+from narrative_twins import SalienceEvaluator, StoryEncoder, TwinsEvaluator
 from narrative_twins.data import (
     load_story_salience,
     load_story_twins,
     load_turning_points,
     load_window_twins,
+    select_split,
 )
 from narrative_twins.data.rows import TWINS_COLUMNS, is_nested
 from narrative_twins.encoder import loading
-from narrative_twins.training.curves_and_card import CurvesCallback, write_card
-from narrative_twins.training.script import (
-    DEFAULTS,
-    SMOKE,
-    ScriptArguments,
-    labelled_stories,
-    parse_arguments,
-    run_training,
-    train_and_validation,
-    validation_evaluator,
-)
-from narrative_twins.training.trainer import setting
+from narrative_twins.training import ScriptArguments, parse_arguments, run_summary
+from narrative_twins.training.reports import ReportCallback, write_card
+from narrative_twins.training.trainer import EvaluateAtEndCallback, setting
 
-DEFAULTS = DEFAULTS | {
+DEFAULTS = {
     "output_dir": "runs/mlm",
     "encoder": "google-bert/bert-base-uncased",
     "per_device_train_batch_size": 128,
     "learning_rate": 3e-5,
     "num_train_epochs": 5.0,
     "weight_decay": 0.01,
+    "logging_steps": 10,
+    "eval_strategy": "steps",
+    "eval_steps": 50,
+    "save_steps": 50,
+    "save_total_limit": 2,
 }
-SMOKE = SMOKE | {"output_dir": "runs/mlm-smoke"}
+SMOKE = {"output_dir": "runs/mlm-smoke"}
 LOADERS = {
     "stories": (load_story_twins, load_story_salience),
     "synopses": (load_window_twins, load_turning_points),
@@ -76,10 +73,10 @@ class MaskedTrainingArguments(TrainingArguments):
 
 
 class MaskedTrainer(Trainer):
-    """The trainer of transformers, whose evaluations include the metrics of an evaluator, and which
+    """The trainer of transformers, whose evaluations include the metrics of evaluators, and which
     saves the encoder without its head."""
 
-    def __init__(self, model: Any, args: Any, *rows: Any, encoder: StoryEncoder, evaluator: Any):
+    def __init__(self, model: Any, args: Any, *rows: Any, encoder: StoryEncoder, evaluators: Any):
         tokenizer = encoder.tokenizer.tokenizer
         mask = DataCollatorForLanguageModeling(tokenizer, mlm_probability=args.mlm_probability)
 
@@ -87,12 +84,13 @@ class MaskedTrainer(Trainer):
             return mask([{"input_ids": ids} for row in rows for ids in row["input_ids"]])
 
         train, validation = rows
-        if validation is None and evaluator is not None:
+        if validation is None and evaluators:
             validation = train.select([])  # Trainer evaluates only if there are rows for the loss.
         options: Any = {"compute_loss_func": mean_over_masked_tokens}
         super().__init__(model, args, collator, train, validation, **options)
-        self.encoder, self.evaluator = encoder, evaluator
-        self.add_callback(CurvesCallback())
+        self.encoder, self.evaluators = encoder, evaluators
+        self.add_callback(ReportCallback())
+        self.add_callback(EvaluateAtEndCallback())
         # For the model card.
         self.transformer, self.facts = encoder.model, {}
         texts = "" if args.distractors else " of stories and twins, without distractors"
@@ -108,8 +106,9 @@ class MaskedTrainer(Trainer):
 
     def evaluation_loop(self, *args: Any, **options: Any) -> Any:
         output = super().evaluation_loop(*args, **options)
-        metrics = {} if self.evaluator is None else self.evaluator(self.encoder)
-        output.metrics.update({f"eval_{name}": value for name, value in metrics.items()})
+        for evaluator in self.evaluators:
+            metrics = evaluator(self.encoder)
+            output.metrics.update({f"eval_{name}": value for name, value in metrics.items()})
         return output
 
     def save_encoder(self, folder: Path) -> None:
@@ -149,8 +148,32 @@ def main() -> None:
         MaskedTrainingArguments, DEFAULTS, SMOKE, script=Recipe, description=__doc__
     )
     load_twins, load_labelled = LOADERS[script.rows]
-    train, validation = train_and_validation(load_twins, script)
-    labelled = labelled_stories(load_labelled, script, validation)
+    data = load_twins(script.train_source)
+    train = select_split(data, "train", script.max_train_rows)
+    validation = None
+    if script.eval_source is not None:
+        data = load_twins(script.eval_source)
+    if script.eval_source is not None or "validation" in data:
+        validation = select_split(data, "validation", script.max_eval_rows)
+    limit, evaluators = arguments.context_tokens, []
+    labelled = [row for row in validation or () if row.get("turning_points") is not None]
+    if script.salience_source is not None:
+        labelled = load_labelled(script.salience_source)
+        labelled = select_split(labelled, "validation", script.max_eval_rows)
+    if labelled:
+        evaluators.append(
+            SalienceEvaluator(
+                labelled,
+                name="salience" if script.approximate is None else "one_pass",
+                operations=script.operations,
+                approximate=script.approximate,
+                context_tokens=limit,
+            )
+        )
+    pairs = [row for row in validation or () if row["twin"] and row["negative"]]
+    if pairs:
+        evaluators.append(TwinsEvaluator(pairs, name="twins", context_tokens=limit))
+
     set_seed(arguments.seed)
     name = script.encoder or loading.default_encoder()
     model = loading.load_model(
@@ -174,9 +197,15 @@ def main() -> None:
         tokenized(train, encoder, arguments.distractors),
         tokenized(validation, encoder, arguments.distractors),
         encoder=encoder,
-        evaluator=validation_evaluator(script, validation, labelled, arguments.context_tokens),
+        evaluators=evaluators,
     )
-    run_training(trainer, script)
+    trainer.facts = script.card_facts()
+    trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
+    trainer.save_encoder(Path(arguments.output_dir) / "final")
+    if arguments.push_to_hub:
+        trainer.push_to_hub()
+    if trainer.is_world_process_zero():
+        print(run_summary(trainer))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from plan import read_plan
 from sentence_transformers import SentenceTransformer
 
 from narrative_twins import StoryEncoder
-from narrative_twins.training.script import ScriptArguments, parse_arguments
+from narrative_twins.training.script_arguments import ScriptArguments, parse_arguments
 
 from support.examples import EXAMPLES
 from support.examples import run as run_script

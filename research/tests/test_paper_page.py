@@ -13,9 +13,9 @@ from unittest import mock
 import pytest
 from test_paper import FIVE, save_run
 
+from narrative_twins import training as package
 from narrative_twins.commands.cli import command_line
 from narrative_twins.evaluation import labelled_stories, scorers, significance
-from narrative_twins.training import script
 
 from support import examples
 from support.chat_server import Model, serving
@@ -133,10 +133,10 @@ def test_flags_of_training_scripts_are_read(work, command):
     """A run with a config is in the folder that `make tables` looks in."""
     path, *flags = shlex.split(command.removeprefix("accelerate launch "))
 
-    def parsed(*arguments, parse=script.parse_arguments, **options):
+    def parsed(*arguments, parse=package.parse_arguments, **options):
         raise Parsed(*parse(*arguments, **options))
 
-    with mock.patch.object(script, "parse_arguments", parsed), pytest.raises(Parsed) as stop:
+    with mock.patch.object(package, "parse_arguments", parsed), pytest.raises(Parsed) as stop:
         examples.run(ROOT / path if "/" in path else path, *flags, "--use_cpu")
     training, _ = stop.value.args
     for config in re.findall(r"(\w+)\.yaml", command):

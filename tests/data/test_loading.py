@@ -17,6 +17,7 @@ from narrative_twins.data import (
     load_story_twins,
     load_turning_points,
     load_window_twins,
+    select_split,
 )
 from narrative_twins.data.file_formats import read_records
 from narrative_twins.data.loading import StoryTwinsBuilder, WindowTwinsBuilder
@@ -204,3 +205,13 @@ def test_table_of_tripod(cached, tmp_path):
     rows = write(tmp_path / "rows.json", [{"story": ["A."] * 5, "turning_points": [0] * 5}])
     with pytest.raises(RowError, match="cleaning='released' is for TRIPOD's table"):
         load(rows, "train", cleaning="released")
+
+
+def test_splits_are_selected():
+    rows = Dataset.from_list([{"n": n} for n in range(5)])
+    data = DatasetDict(train=rows, test=rows.select([4]))
+    assert select_split(data, "train", 2)["n"] == [0, 1]
+    assert select_split(data, "test", 9)["n"] == [4]
+    assert select_split(DatasetDict(train=rows), "validation")["n"] == [*range(5)], "of a file"
+    with pytest.raises(ValueError, match="no split 'validation', only train, test"):
+        select_split(data, "validation")

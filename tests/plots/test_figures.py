@@ -17,7 +17,7 @@ from narrative_twins import extras
 from narrative_twins.plots.figures import space_labels
 from narrative_twins.plots.style import PALETTE, render
 from narrative_twins.text import one_line
-from narrative_twins.training.curves_and_card import plot_curves
+from narrative_twins.training.reports import plot_curves
 
 from support.results import NASTY, result_of, texts_of
 

@@ -16,8 +16,8 @@ from transformers import TrainerCallback
 from narrative_twins import SalienceLoss
 from narrative_twins.data import RowError
 from narrative_twins.encoder.loading import DEFAULT_ENCODER
-from narrative_twins.training.curves_and_card import last_metrics, training_facts
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
+from narrative_twins.training.reports import last_metrics, training_facts
 from narrative_twins.training.trainer import NarrativeTwinsTrainer
 
 from support.models import trainable
@@ -178,6 +178,12 @@ def test_metrics_and_curves_by_step_and_the_best_model(finished):
     assert not {"step", "eval_runtime", "train_loss"} & curves.keys()
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert finished.sizes == [3, 1], "dataloader_drop_last is for training only"
+    results, took = (
+        json.loads((folder / f"{name}_results.json").read_text()) for name in ("eval", "train")
+    )
+    assert (results["step"], results[METRIC]) == (best["step"], best[METRIC])
+    weights = sum(weight.numel() for weight in finished.model.parameters())
+    assert took["parameters"] == weights and took["train_runtime"] > 0 and "device" in took
 
 
 def test_cards_have_the_facts_of_the_run_and_no_rows(finished, tmp_path):
@@ -189,7 +195,7 @@ def test_cards_have_the_facts_of_the_run_and_no_rows(finished, tmp_path):
     assert facts.windows == "one window per story, 3 windows per story"
     for part in ("NarrativeTwinsLoss (temperature 0.05", "twins narrative", "12 steps of 4 rows"):
         assert part in facts.objective
-    assert last_metrics(finished)["step"] == best["step"]
+    assert last_metrics(finished.args, finished.state)["step"] == best["step"]
     figures = {figure.metric: figure.value for figure in facts.figures}
     assert figures["votes summarization spearman"] == best[METRIC]
     assert figures["twins accuracy"] == best["eval_twins_accuracy"]

@@ -1,14 +1,16 @@
-"""Reports on a training run: its curves as JSON and as a plot, its model card, and its metrics."""
+"""Reports on a training run: its curves as JSON and as a plot, its results, and its model card."""
 
 from __future__ import annotations
 
 import json
 import logging
+import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import TrainerCallback
 
 from narrative_twins.data.rows import is_nested
@@ -62,26 +64,48 @@ def plot_curves(curves: Curves, path: str | Path) -> None:
     style.save_figure(figure, path)
 
 
-class CurvesCallback(TrainerCallback):
-    """Writes `curves.json` into the output folder during training, and `curves.png` at the end if
+class ReportCallback(TrainerCallback):
+    """Writes `curves.json` into the output folder during training; at the end `eval_results.json`,
+    the metrics of the last evaluation, `train_results.json`, what the run took, and `curves.png` if
     matplotlib is installed."""
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Write the curves so far into `curves.json`."""
         if state.is_world_process_zero:
             Path(args.output_dir).mkdir(parents=True, exist_ok=True)
-            with atomic_write(Path(args.output_dir) / "curves.json") as file:
-                file.write(json.dumps(curves_of(state.log_history), indent=1) + "\n")
+            _write_json(Path(args.output_dir) / "curves.json", curves_of(state.log_history))
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Plot the curves in `curves.png`."""
+    def on_train_end(
+        self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any
+    ) -> None:
+        """Write the results, and plot the curves in `curves.png`."""
+        if not state.is_world_process_zero:
+            return
+        folder = Path(args.output_dir)
+        _write_json(folder / "eval_results.json", last_metrics(args, state))
+        took = [entry for entry in state.log_history if "train_runtime" in entry][-1:]
+        _write_json(folder / "train_results.json", {**dict(*took), **_machine(args, model)})
         curves = curves_of(state.log_history)
-        if not state.is_world_process_zero or not curves:
+        if not curves:
             return
         try:
-            plot_curves(curves, Path(args.output_dir) / "curves.png")
+            plot_curves(curves, folder / "curves.png")
         except ImportError as error:
             logger.info("curves.png is not written: %s", error)
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    with atomic_write(path) as file:
+        file.write(json.dumps(content, indent=1) + "\n")
+
+
+def _machine(args: Any, model: Any) -> dict[str, Any]:
+    """Return facts on a run: number of parameters, device, and its peak memory (bytes or None)."""
+    device, gpu_memory = platform.processor() or platform.machine(), None
+    if args.device.type == "cuda":
+        device, gpu_memory = torch.cuda.get_device_name(), torch.cuda.max_memory_allocated()
+    parameters = sum(each.numel() for each in model.parameters())
+    return {"parameters": parameters, "device": device, "gpu_memory": gpu_memory}
 
 
 def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
@@ -109,7 +133,7 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
         seeds=str(args.seed),
         figures=[
             Figure(name.removeprefix("eval_").replace("_", " "), value, evaluation_set)
-            for name, value in last_metrics(trainer).items()
+            for name, value in last_metrics(args, state).items()
             if name != "step" and not name.endswith("loss")
         ],
     )
@@ -132,22 +156,24 @@ def _windows(rows: Any) -> str:
     return f"{len(story)} windows per story" if is_nested(story) else "one window per story"
 
 
-def last_metrics(trainer: Any) -> dict[str, float]:
+def last_metrics(args: Any, state: Any) -> dict[str, float]:
     """Return the metrics and the step of the last evaluation or, if the best checkpoint was loaded
     at the end, of the evaluation of that checkpoint."""
-    state, best = trainer.state, trainer.args.load_best_model_at_end
+    best = args.load_best_model_at_end
     step = state.best_global_step if best and state.best_global_step else state.global_step
     curves = curves_of(entry for entry in state.log_history if entry["step"] == step)
     metrics = {name: points[-1][1] for name, points in curves.items() if name.startswith("eval_")}
     return metrics | {"step": step}
 
 
-def summary(trainer: Any) -> str:
-    """Return a text on a run: its steps, epochs and processes, and its files."""
+def run_summary(trainer: Any) -> str:
+    """Return a text on a run: its last metrics, its steps, epochs and processes, and its files."""
     args, state = trainer.args, trainer.state
     processes = "1 process" if args.world_size == 1 else f"{args.world_size} processes"
     names = sorted(path.name for path in Path(args.output_dir).iterdir())
-    return (
-        f"{state.global_step} steps, {state.epoch or 0:.2f} epochs, on {processes}"
+    metrics = last_metrics(args, state)
+    lines = [f"{name} = {value:.4f}" for name, value in metrics.items() if name != "step"]
+    return "\n".join(lines) + (
+        f"\n{state.global_step} steps, {state.epoch or 0:.2f} epochs, on {processes}"
         f" ({args.device.type}); written to {args.output_dir}: {', '.join(names)}"
     )

@@ -1,0 +1,133 @@
+"""The settings of a training script: flags, over a YAML file, over the defaults of the script."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from transformers import HfArgumentParser
+
+from narrative_twins.encoder.loading import Pooling
+from narrative_twins.hub.facts import EncoderFacts, read_fact_values
+from narrative_twins.salience.options import Approximation
+from narrative_twins.training.trainer import last_complete_checkpoint, setting
+
+SMOKE: dict[str, Any] = {
+    "encoder": None,
+    "bf16": False,
+    "eval_on_start": False,
+    "train_source": None,
+    "eval_source": None,
+    "salience_source": None,
+    "max_train_rows": 32,
+    "max_eval_rows": 4,
+    "max_steps": 4,
+    "eval_steps": 2,
+    "save_steps": 2,
+    "logging_steps": 1,
+    "per_device_train_batch_size": 8,
+    "per_device_eval_batch_size": 2,
+    "report_to": "none",
+}
+"""Settings of `--smoke`: a few steps on a few rows of the package's own data with its default
+encoder."""
+
+
+@dataclass
+class ScriptArguments:
+    """Settings of a training script other than the arguments of the trainer."""
+
+    config: str | None = setting(None, "A YAML file of settings; flags override it.")
+    encoder: str | None = setting(None, "Folder or Hub id to start from; default: packaged.")
+    pooling: Pooling | None = setting(None, "Default: as in the checkpoint.")
+    prompt: str | None = setting(None, "Read before every text; default: as in the checkpoint.")
+    attn_implementation: str | None = setting(None, "For example sdpa or flash_attention_2.")
+    train_source: str | None = setting(None, "File, folder or Hub id of rows; default: packaged.")
+    eval_source: str | None = setting(None, "The same; default: split validation of the training.")
+    salience_source: str | None = setting(None, "Stories with human labels, for validation.")
+    operations: list[str] | None = setting(None, "Operations to validate; default: all.")
+    approximate: Approximation | None = setting(None, "Validate in one pass (one-pass).")
+    max_train_rows: int | None = setting(None, "Maximum rows to train on; the first are used.")
+    max_eval_rows: int | None = setting(None, "Maximum validation rows; the first are used.")
+    card: str | None = setting(None, "A YAML file of facts for the model card, such as license.")
+    resume: bool = setting(False, "Resume from the last checkpoint in output_dir, if any.")
+    smoke: bool = setting(False, "Test run: a few steps on a few rows.")
+
+    def card_facts(self) -> dict[str, Any]:
+        """Return facts for the model card: the names of the data, and the facts in the file of
+        `--card`. Raises OSError or ValueError if this can't be read."""
+        sources = {
+            "training_data": self.train_source,
+            "evaluation_set": self.salience_source or self.eval_source,
+        }
+        # Of a local path the card shows the last part only.
+        names = {
+            key: Path(source).name if Path(source).exists() else source
+            for key, source in sources.items()
+            if source is not None
+        }
+        return names | ({} if self.card is None else read_fact_values(EncoderFacts, self.card))
+
+
+def parse_arguments(
+    training: type,
+    defaults: Mapping[str, Any],
+    smoke: Mapping[str, Any],
+    *,
+    script: type[ScriptArguments] = ScriptArguments,
+    description: str | None = None,
+    argv: Sequence[str] | None = None,
+) -> tuple[Any, Any]:
+    """Parse the command line. Returns the training arguments and the script arguments; exits with a
+    message if a flag or setting is invalid.
+
+    Flags override the settings of `--smoke`, which override the YAML file of `--config`, which
+    overrides the defaults. The file maps names of flags, without dashes, to values. Its `base` is
+    the path, relative to this file, of another such file with the settings that this file lacks.
+    `{seed}` in `output_dir` becomes the seed, so that each seed has its folder. With `--resume`,
+    `resume_from_checkpoint` is the last complete checkpoint of this folder, if there is one.
+
+    Args:
+        training, script: the classes of the training arguments and of the script arguments.
+        defaults: defaults that differ from the defaults of the classes.
+        smoke: settings of `--smoke` that differ from `SMOKE`.
+        description: a text whose first paragraph `--help` shows.
+        argv: the flags; default `sys.argv[1:]`.
+    """
+    argv = list(sys.argv[1:] if argv is None else argv)
+    parser = HfArgumentParser(
+        [script, training],
+        usage="%(prog)s [--config FILE] [--FLAG VALUE ...]",
+        description=(description or "").partition("\n\n")[0],
+    )
+    parser.set_defaults(**defaults)
+    flags = parser.parse_args(argv)
+    settings = {} if flags.config is None else _read_config(Path(flags.config))
+    unknown = sorted(settings.keys() - {action.dest for action in parser._actions})
+    if unknown:
+        parser.error(f"{flags.config}: unknown setting {unknown[0]!r} (--help lists all)")
+    if flags.smoke or settings.get("smoke"):
+        settings |= {**SMOKE, **smoke}
+    # Make settings defaults, so that flags override them, and they are parsed like flags.
+    parser.set_defaults(**settings)
+    flags = parser.parse_args(argv)
+    if flags.output_dir is not None:
+        argv += ["--output_dir", flags.output_dir.replace("{seed}", str(flags.seed))]
+    script_arguments, arguments = parser.parse_args_into_dataclasses(argv, look_for_args_file=False)
+    if script_arguments.resume and arguments.resume_from_checkpoint is None:
+        arguments.resume_from_checkpoint = last_complete_checkpoint(Path(arguments.output_dir))
+    # A config that validates before the first step may be run without validation.
+    arguments.eval_on_start &= arguments.eval_strategy != "no"
+    return arguments, script_arguments
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """Return the settings of a YAML file and, for settings that it lacks, of its `base` file."""
+    with path.open(encoding="utf-8") as file:
+        settings: dict[str, Any] = yaml.safe_load(file) or {}
+    base = settings.pop("base", None)
+    return settings if base is None else _read_config(path.parent / base) | settings

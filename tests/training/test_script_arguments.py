@@ -1,0 +1,78 @@
+"""The settings of training scripts. Whole scripts are in tests/test_training_examples.py."""
+
+import pytest
+
+from narrative_twins import NarrativeTwinsTrainingArguments
+from narrative_twins.training import ScriptArguments, parse_arguments
+from narrative_twins.training.script_arguments import SMOKE
+
+
+@pytest.fixture
+def config(tmp_path):
+    return tmp_path / "run.yaml"
+
+
+def parsed(*argv, defaults=None):
+    argv = ["--use_cpu", *map(str, argv)]
+    return parse_arguments(NarrativeTwinsTrainingArguments, defaults or {}, {}, argv=argv)
+
+
+def test_precedence_is_flags_smoke_file_base_defaults(config):
+    config.write_text("base: base.yaml\nseed: 7\nlearning_rate: 1e-4\nmini_batch_size: null\n")
+    base = "base: ../lowest.yaml\nseed: 6\nencoder: some/one\noperations: [deletion, shifting]\n"
+    (config.parent / "base.yaml").write_text(base)
+    lowest = config.parents[1] / "lowest.yaml"
+    lowest.write_text("max_steps: 30\nmini_batch_size: 4\nencoder: no/one\n")
+    defaults = {"max_steps": 40, "save_steps": 40, "seed": 5}
+    arguments, script = parsed("--config", config, defaults=defaults)
+    assert (arguments.max_steps, arguments.save_steps, arguments.seed) == (30, 40, 7)
+    assert (arguments.learning_rate, arguments.mini_batch_size) == (1e-4, None)
+    assert (script.encoder, script.operations) == ("some/one", ["deletion", "shifting"])
+    arguments, script = parsed("--config", config, "--smoke", "--seed", 9, defaults=defaults)
+    assert (arguments.max_steps, arguments.seed) == (SMOKE["max_steps"], 9)
+    assert script.encoder is None, "the default encoder"
+    assert parsed("--smoke", "--max_steps=1")[0].max_steps == 1
+    config.write_text("smoke: true")
+    assert parsed("--config", config)[0].max_steps == SMOKE["max_steps"]
+
+
+def test_errors_name_the_setting(config, capsys):
+    for text, message in (
+        ("lerning_rate: 3e-5", "run.yaml: unknown setting 'lerning_rate'"),
+        ("learning_rate: high", "invalid float value: 'high'"),
+    ):
+        config.write_text(text)
+        with pytest.raises(SystemExit):
+            parsed("--config", config)
+        printed = capsys.readouterr().err
+        assert message in printed and len(printed.splitlines()) <= 3, "without a list of all flags"
+
+
+def test_resuming_and_validation_follow_from_other_settings(tmp_path):
+    """`--resume` names the last complete checkpoint; without validation there is none at the start
+    either."""
+    for step in (2, 4):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+    (tmp_path / "checkpoint-2" / "trainer_state.json").write_text("{}")
+    flags = ["--output_dir", tmp_path, "--eval_on_start"]
+    last = str(tmp_path / "checkpoint-2")
+    for more, resumed in (
+        ([], None),
+        (["--resume"], last),
+        (["--resume", "--resume_from_checkpoint", "other"], "other"),
+        (["--resume", "--output_dir", tmp_path / "new"], None),
+    ):
+        assert parsed(*flags, *more)[0].resume_from_checkpoint == resumed
+    defaults = {"eval_strategy": "steps"}
+    assert parsed(*flags, defaults=defaults)[0].eval_on_start
+    assert not parsed(*flags, "--eval_strategy", "no", defaults=defaults)[0].eval_on_start
+
+
+def test_facts_for_the_card(tmp_path):
+    """Of a path only the last part is shown."""
+    (tmp_path / "card.yaml").write_text("license: mit\n")
+    (tmp_path / "rows.jsonl").touch()
+    sources = {"train_source": str(tmp_path / "rows.jsonl"), "eval_source": "user/rows"}
+    facts = ScriptArguments(**sources, card=str(tmp_path / "card.yaml")).card_facts()
+    assert facts == {"training_data": "rows.jsonl", "evaluation_set": "user/rows", "license": "mit"}
+    assert ScriptArguments().card_facts() == {}
