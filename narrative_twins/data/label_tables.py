@@ -64,30 +64,37 @@ def _labelled_story(
 ) -> dict[str, Any]:
     """Merge the rows of a story in a table of labels, each a pair of its location and its cells,
     into one row. `where` is the location of the first row."""
-    by_annotator: dict[str, list[tuple[str, str, float]]] = {}
+    by_annotator: dict[str, list[tuple[tuple[str, str], float]]] = {}
     for place, row in rows:
         if not all(row[name] for name in _LABEL_COLUMNS):
             raise RowError(place, f"an empty cell; each row needs {', '.join(_LABEL_COLUMNS)}")
-        sentence = row["sentence"], row["window"], _number(row["label"], place)
-        by_annotator.setdefault(row["annotator"], []).append(sentence)
-    first, *others = ([each[:2] for each in sentences] for sentences in by_annotator.values())
-    sizes = [(name, len(list(group))) for name, group in groupby(window for _, window in first)]
-    names, problem = [name for name, _ in sizes], ""
+        labelled = (row["sentence"], row["window"]), _number(row["label"], place)
+        by_annotator.setdefault(row["annotator"], []).append(labelled)
+    first, *others = ([each for each, _ in rows] for rows in by_annotator.values())
     if any(sentences != first for sentences in others):
         problem = f"the annotators of story {story_id!r} have different sentences or windows"
-        problem += "; each needs a row for each sentence, in story order"
-    elif len(set(names)) < len(names) or ("" in names and len(names) > 1):
-        problem = f"the windows of the story are {', '.join(map(repr, names))}"
-        problem += "; give each row its window, and put the rows of a window together"
-    if problem:
-        raise RowError(where, problem)
-    labels = [[label for _, _, label in sentences] for sentences in by_annotator.values()]
+        raise RowError(where, f"{problem}; each needs a row for each sentence, in story order")
+    sentences, windows = map(list, zip(*first, strict=True))
+    labels = [[label for _, label in rows] for rows in by_annotator.values()]
     return {
         "title": rows[0][1]["title"] or None,
-        "story": [sentence for sentence, _ in first],
-        "windows": None if names == [""] else [size for _, size in sizes],
+        "story": sentences,
+        "windows": _sizes_of_windows(windows, where),
         **({"labels": labels[0]} if list(by_annotator) == [""] else {"annotations": labels}),
     }
+
+
+def _sizes_of_windows(windows: Iterable[str], where: str) -> list[int] | None:
+    """Return the number of sentences in each window, from the name of the window of each sentence;
+    None if no sentence has one. Raise RowError if some have none, or a window is in two parts."""
+    names, sizes = zip(*((name, len(list(rows))) for name, rows in groupby(windows)), strict=True)
+    if names == ("",):
+        return None
+    if "" in names or len(set(names)) < len(names):
+        problem = f"the windows of the story are {', '.join(map(repr, names))}"
+        fix = "give each row its window, and put the rows of a window together"
+        raise RowError(where, f"{problem}; {fix}")
+    return list(sizes)
 
 
 def _number(text: str, where: str) -> float:

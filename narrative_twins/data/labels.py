@@ -3,7 +3,7 @@ number for each sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from statistics import fmean
 from typing import Any
@@ -72,10 +72,7 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
     """Convert a row of a file to the columns of `load_story_salience`, except `id`. The row has a
     story; labels, summaries or both; and optionally a title and windows. `load_story_salience`
     lists the names of these columns, and the forms of labels. `where` locates the row in errors."""
-    names = [name for name in LABEL_COLUMNS if row.get(name) is not None]
-    # An empty list of choices says nothing, while an annotator may have highlighted nothing.
-    full = [name for name in names if name not in CHOICES or row[name] != []]
-    column, summaries = next(iter(full or names), None), find_column(row, *SUMMARIES)
+    column, summaries = _label_column(row), find_column(row, *SUMMARIES)
     if column is None and summaries is None:
         require_column(row, where, *LABEL_COLUMNS, *SUMMARIES)
     if column in HIGHLIGHTS:
@@ -85,7 +82,7 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
         labels = {"labels": _indicators(points, len(story))}
     else:
         story = check_sentences(require_column(row, where, "story", "sentences"), "story", where)
-        labels = {} if column is None else _read_labels(row[column], column, len(story), where)
+        labels = {} if column is None else _READERS[column](row[column], column, len(story), where)
     windows = row.get("windows")
     if windows is not None:
         windows = list(map(list, check_story(story, "windows", where, windows).windows))
@@ -97,35 +94,62 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
     return {**columns, **empty, **labels, "summaries": summaries}
 
 
-def _read_labels(content: Any, column: str, count: int, where: str) -> Row:
-    """Return the label columns of a story of `count` sentences (see `load_story_salience`) from the
-    `content` of a column in `LABEL_COLUMNS`, except highlights and turning points."""
-    if column in VOTES:
-        votes = check_votes(content, column, count, where)
-        return {"labels": [number / sum(votes) for number in votes], "counts": votes}
-    if column == "labels":
-        return {"labels": _numbers(content, "labels", where, count)}
-    if column == "annotations":
-        annotations = check_list(content, column, where, "lists of numbers, one for each annotator")
-        if not annotations:
-            problem = "'annotations' is empty; give it a list of numbers for each annotator"
-            raise RowError(where, problem)
-        return _means(
-            _numbers(numbers, f"annotations[{annotator}]", where, count)
-            for annotator, numbers in enumerate(annotations)
-        )
-    # The sentences that each annotator chose, counted from 1.
-    if is_nested(content):
+def _label_column(row: Mapping[str, Any]) -> str | None:
+    """Return the first of `LABEL_COLUMNS` that a row has. An empty list of choices says nothing and
+    comes last, while an annotator may have highlighted nothing."""
+    names = [name for name in LABEL_COLUMNS if row.get(name) is not None]
+    full = [name for name in names if name not in CHOICES or row[name] != []]
+    return next(iter(full or names), None)
+
+
+# Readers of label columns. Each takes the content of a column, its name, the number of sentences
+# and the location of the row, and returns columns of `load_story_salience`.
+
+
+def _from_votes(votes: Any, column: str, count: int, where: str) -> Row:
+    """How many annotators voted for each sentence."""
+    votes = check_votes(votes, column, count, where)
+    return {"labels": [number / sum(votes) for number in votes], "counts": votes}
+
+
+def _from_numbers(numbers: Any, column: str, count: int, where: str) -> Row:
+    """A number for each sentence."""
+    return {"labels": _numbers(numbers, column, where, count)}
+
+
+def _from_annotations(annotations: Any, column: str, count: int, where: str) -> Row:
+    """A list of numbers for each annotator."""
+    annotations = check_list(annotations, column, where, "lists of numbers, one for each annotator")
+    if not annotations:
+        problem = "'annotations' is empty; give it a list of numbers for each annotator"
+        raise RowError(where, problem)
+    return _means(
+        _numbers(numbers, f"annotations[{annotator}]", where, count)
+        for annotator, numbers in enumerate(annotations)
+    )
+
+
+def _from_choices(choices: Any, column: str, count: int, where: str) -> Row:
+    """The sentence that each annotator chose, counted from 1, or a list of those of each."""
+    if is_nested(choices):
         lists = [
             check_integers(numbers, f"choices[{annotator}]", where, 1, count)
-            for annotator, numbers in enumerate(content)
+            for annotator, numbers in enumerate(choices)
         ]
         return _means(_indicators([n - 1 for n in numbers], count) for numbers in lists)
     # A single number is the choice of a single annotator.
-    content = [content] if type(content) is int else content
-    choices = check_integers(content, "choices", where, 1, count)
+    choices = [choices] if type(choices) is int else choices
+    choices = check_integers(choices, "choices", where, 1, count)
     counts = {"choices": choices, "counts": [choices.count(n + 1) for n in range(count)]}
     return counts | (_means(_indicators([n - 1], count) for n in choices) if choices else {})
+
+
+_READERS: dict[str, Callable[[Any, str, int, str], Row]] = {
+    **dict.fromkeys(CHOICES, _from_choices),
+    **dict.fromkeys(VOTES, _from_votes),
+    "annotations": _from_annotations,
+    "labels": _from_numbers,
+}
 
 
 def _means(annotations: Iterable[list[float]]) -> Row:

@@ -4,6 +4,7 @@ package's data sets. Errors name the file, the row, the problem and the fix."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from narrative_twins.stories.story import Story, StoryError
@@ -246,16 +247,7 @@ def window_twins(
         problem = f"'story' has {len(story)} sentence(s), too few for {windows} windows"
         raise ShortWindowError(where, problem)
     story = _to_windows(story, "story", where, windows)
-    negative = find_column(row, *NEGATIVE_NAMES)
-    if isinstance(negative, Mapping):
-        names = [f"section_{number}" for number in range(1, len(negative) + 1)]
-        if set(names) != set(negative):
-            fix = "name them 'section_1', 'section_2' and so on"
-            sections = ", ".join(map(repr, negative))[:1000]
-            raise RowError(where, f"'negative' has the sections {sections}; {fix}")
-        negative = [negative[name] for name in names]
-    if negative is not None:
-        negative = _to_windows(negative, "negative", where, windows)
+    negative = _negative_windows(row, where, windows)
     if windows_of is None and not is_nested(twin):
         twin = check_sentences(twin, "twin", where)
         pairs = require_column(row, where, "alignment", "twin_windows")
@@ -264,22 +256,41 @@ def window_twins(
     try:
         check_twins_row(content, where)
     except ShortWindowError as error:
-        if least:
-            raise
-        raise RowError(where, error.problem) from None
+        raise (error if least else RowError(where, error.problem)) from None
     if windows_of is None:
         windows_of = [[w] for w, window in enumerate(twin) for _ in window]
-        twin = [sentence for window in twin for sentence in window]
-    of_twin = window_sizes(windows_of, len(story))
-    for column, sizes in {"story": [*map(len, story)], "twin": of_twin}.items():
+        twin = list(chain(*twin))
+    _check_least(least, where, story=[*map(len, story)], twin=window_sizes(windows_of, len(story)))
+    points = row.get("turning_points")
+    if points is not None:
+        points = check_integers(points, "turning_points", where, 0, sum(map(len, story)) - 1)
+    content |= {"twin": twin, "twin_windows": windows_of}
+    return {"title": title_of(row), **content, "turning_points": points}
+
+
+def _negative_windows(row: Mapping[str, Any], where: str, windows: int) -> list[list[str]] | None:
+    """Return the windows of the distractor, from a list of sentences or windows, or an object of
+    sections; None if the row has none."""
+    negative = find_column(row, *NEGATIVE_NAMES)
+    if negative is None:
+        return None
+    if isinstance(negative, Mapping):
+        names = [f"section_{number}" for number in range(1, len(negative) + 1)]
+        if set(names) != set(negative):
+            fix = "name them 'section_1', 'section_2' and so on"
+            sections = ", ".join(map(repr, negative))[:1000]
+            raise RowError(where, f"'negative' has the sections {sections}; {fix}")
+        negative = [negative[name] for name in names]
+    return _to_windows(negative, "negative", where, windows)
+
+
+def _check_least(least: int, where: str, **sizes_of: Sequence[int]) -> None:
+    """Raise ShortWindowError if a window has fewer than `least` sentences. `sizes_of` has the
+    numbers of sentences in the windows of each column."""
+    for column, sizes in sizes_of.items():
         if (size := min(sizes)) < least:
             window = f"window {sizes.index(size)} of '{column}'"
             raise ShortWindowError(where, f"{window} has {size} sentence(s), fewer than {least}")
-    points, last = row.get("turning_points"), sum(map(len, story)) - 1
-    if points is not None:
-        points = check_integers(points, "turning_points", where, 0, last)
-    content |= {"twin": twin, "twin_windows": windows_of}
-    return {"title": title_of(row), **content, "turning_points": points}
 
 
 def _to_windows(content: Any, column: str, where: str, windows: int) -> list[list[str]]:

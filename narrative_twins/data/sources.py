@@ -6,7 +6,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
@@ -26,6 +26,8 @@ Name: TypeAlias = str | os.PathLike[str]
 Rows: TypeAlias = Name | Dataset | Iterable[Name]
 DataSource: TypeAlias = Rows | DatasetDict | Mapping[str, Rows]
 SplitFiles: TypeAlias = dict[str, list[str]]
+_Hub: TypeAlias = tuple[str | None, str | None, str | bool | None]
+"""The configuration, the revision and the token of data on the Hub."""
 
 JUDGED_CORPORA = ("stories", "everyday", "prose")
 """The corpora of the package with votes of readers for sentences, as judged by a language model."""
@@ -101,19 +103,21 @@ def source_files(
     if name is not None or revision is not None:
         option = f"name={name!r}" if name is not None else f"revision={revision!r}"
         raise ValueError(f"{option} does not apply to {type(source).__name__} {str(source)[:200]}")
-    by_split: SplitFiles = {}
-    for split, rows in (source if isinstance(source, Mapping) else {"train": source}).items():
-        if isinstance(rows, Dataset):
-            by_split[str(split)] = [_write_to_cache(rows, cache_dir)]
-            continue
-        files: list[str] = []
-        for path in map(_local_path, [rows] if isinstance(rows, (str, os.PathLike)) else rows):
-            is_on_hub = path.startswith("hf://")
-            files += sum(_hub_files(path, *hub).values(), []) if is_on_hub else _named_files(path)
-        if not files:
-            raise ValueError("no files; give at least one for each split")
-        by_split[str(split)] = files
-    return by_split
+    by_split = source if isinstance(source, Mapping) else {"train": source}
+    return {str(split): _split_files(rows, hub, cache_dir) for split, rows in by_split.items()}
+
+
+def _split_files(rows: Rows, hub: _Hub, cache_dir: str | None) -> list[str]:
+    """Return the files of one split of a source. Raise as `source_files` does."""
+    if isinstance(rows, Dataset):
+        return [_write_to_cache(rows, cache_dir)]
+    files: list[str] = []
+    for path in map(_local_path, [rows] if isinstance(rows, (str, os.PathLike)) else rows):
+        is_on_hub = path.startswith("hf://")
+        files += chain(*_hub_files(path, *hub).values()) if is_on_hub else _named_files(path)
+    if not files:
+        raise ValueError("no files; give at least one for each split")
+    return files
 
 
 def _local_path(name: Name) -> str:
@@ -151,7 +155,7 @@ def _write_to_cache(rows: Dataset, cache_dir: str | None) -> str:
 def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
     """Return the data files of a folder by split, as `datasets.load_dataset` selects them: by the
     configuration `name` of its card, or by file names if the card has no configurations."""
-    root, card = os.path.realpath(folder), folder / CARD
+    root = os.path.realpath(folder)
     try:
         data_files = load_dataset_builder(root, name).config.data_files
     except (ValueError, TypeError, yaml.YAMLError) as error:
@@ -166,17 +170,23 @@ def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
     # The card may be from a stranger, and must not name private files of the user.
     if outside := [file for file in files if os.path.commonpath([root, file]) != root]:
         raise ValueError(f"the card names {outside[0]}, which is outside of the data set")
-    # Of files that no card names, `datasets` reads only the most common format of a split.
-    if not card.is_file() or not _CONFIGURATIONS.search(card.read_bytes()):
-        named = chain(*DataFilesDict.from_patterns(get_data_patterns(root), root).values())
-        left_out = [file for file in named if is_data_file(file) and file not in files]
-        if left_out:
-            names = ", ".join(left_out[:10])
-            problem = f"{folder} has files of several formats, and datasets leaves out {names}"
-            raise ValueError(f"{problem}; pass the files, or files by split: {{'train': [...]}}")
+    if left_out := _files_left_out(root, files):
+        names = ", ".join(left_out[:10])
+        problem = f"{folder} has files of several formats, and datasets leaves out {names}"
+        raise ValueError(f"{problem}; pass the files, or files by split: {{'train': [...]}}")
     if not files:
         raise FileNotFoundError(f"no data files in {folder}; supported: {' '.join(DATA_PATTERNS)}")
     return by_split
+
+
+def _files_left_out(root: str, files: Container[str]) -> list[str]:
+    """Return the data files of a folder that `datasets` does not read. Of files that no card names,
+    it reads only the most common format of a split."""
+    card = Path(root, CARD)
+    if card.is_file() and _CONFIGURATIONS.search(card.read_bytes()):
+        return []
+    named = chain(*DataFilesDict.from_patterns(get_data_patterns(root), root).values())
+    return [file for file in named if is_data_file(file) and file not in files]
 
 
 def _hub_files(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -152,31 +154,34 @@ def load_labelled(
         Story.parse({"id": row["id"], "sentences": row["story"], "windows": row.get("windows")})
         for row in rows
     ]
-    if rows[0].get("turning_points") is not None:
-        if second is not None:
-            raise ValueError(
-                f"{name} has turning points; a second group of annotators needs labels of each"
-                " sentence"
-            )
-        points = [list(row["turning_points"]) for row in rows]
-        labels = [
-            [float(i in marked) for i in range(len(story))]
-            for story, marked in zip(stories, points, strict=True)
-        ]
-        return LabelledStories(name, stories, labels, points)
-    labels = [_labels(row, name) for row in rows]
-    annotations = [row.get("annotations") for row in rows]
-    if second is None:
-        return LabelledStories(name, stories, labels, annotations=annotations)
+    if rows[0].get("turning_points") is None:
+        labels = [_labels(row, name) for row in rows]
+        annotations = [row.get("annotations") for row in rows]
+        others = None if second is None else _second_labels(second, rows, name)
+        return LabelledStories(name, stories, labels, second=others, annotations=annotations)
+    if second is not None:
+        problem = f"{name} has turning points"
+        raise ValueError(f"{problem}; a second group of annotators needs labels of each sentence")
+    points = [list(row["turning_points"]) for row in rows]
+    marks = [
+        [float(i in marked) for i in range(len(story))]
+        for story, marked in zip(stories, points, strict=True)
+    ]
+    return LabelledStories(name, stories, marks, points)
+
+
+def _second_labels(second: DataSource, rows: Sequence[Row], name: str) -> list[list[float] | None]:
+    """Return the labels by a second group of annotators for each row of the data `name`, None for a
+    row that they have not. Raise a `ValueError` if they have none of them."""
     again = _rows(second, None, {row["id"]: row["story"] for row in rows})
     labels_of = {tuple(row["story"]): _labels(row, _name_of(second)) for row in again}
-    others = [labels_of.get(story.sentences) for story in stories]
-    if not any(others):
+    labels = [labels_of.get(tuple(row["story"])) for row in rows]
+    if not any(labels):
         raise ValueError(
             f"{_name_of(second)} has none of the stories of {name}; stories are matched by their"
             " sentences, or by their ids if there are no sentences"
         )
-    return LabelledStories(name, stories, labels, second=others, annotations=annotations)
+    return labels
 
 
 def _rows(
@@ -187,14 +192,7 @@ def _rows(
 ) -> list[Row]:
     """Return the rows of a source in the columns of the package's data sets. For a source without
     sentences, `stories` has the sentences by id; rows with other ids are left out."""
-    is_corpus = isinstance(source, str) and source in CORPORA and not Path(source).exists()
-    files = corpus_files(str(source)) if is_corpus else source_files(source)
-    if split not in (None, "all", *files):
-        raise ValueError(f"no split {split!r} in {_name_of(source)}, only {', '.join(files)}")
-    if split is None:
-        split = next(name for name in ("test", "validation", *files) if name in files)
-    paths = [path for name in files if split in ("all", name) for path in files[name]]
-    records = [record for path in paths for record in salience_records(path)]
+    records = [record for path in _paths(source, split) for record in salience_records(path)]
     # The columns of the first row tell the kind of data.
     first = records[0].row if records else {}
     if stories is not None and find_column(first, *STORY_NAMES, "sentences", "text") is None:
@@ -203,16 +201,31 @@ def _rows(
             for record in records
             if record.id in stories
         ]
+    read = _reader(first, cleaning)
+    return [{"id": id_, **read(row, where)} for where, id_, row in records]
 
-    def normalize(row: Mapping[str, Any], where: str) -> Row:
-        """Return a row in the columns of its kind of data. `where` names the row in errors."""
-        if first.get("turning_points") is None:
-            return story_salience(row, where)
-        if is_nested(find_column(first, *STORY_NAMES)):
-            return window_twins(row, where, _WINDOWS)
-        return turning_points(row, where, _WINDOWS, cleaning)
 
-    return [{"id": id_, **normalize(row, where)} for where, id_, row in records]
+def _paths(source: DataSource, split: str | None) -> list[str]:
+    """Return the files of a split of a source, see `load_labelled`."""
+    is_corpus = isinstance(source, str) and source in CORPORA and not Path(source).exists()
+    files = corpus_files(str(source)) if is_corpus else source_files(source)
+    if split is None:
+        split = next(name for name in ("test", "validation", *files) if name in files)
+    if split == "all":
+        return list(chain(*files.values()))
+    if split not in files:
+        raise ValueError(f"no split {split!r} in {_name_of(source)}, only {', '.join(files)}")
+    return files[split]
+
+
+def _reader(first: Mapping[str, Any], cleaning: Cleaning) -> Callable[[Row, str], Row]:
+    """Return the function that reads rows of the kind of the `first` one: it takes a row and its
+    location, and returns the columns of the data sets of the package."""
+    if first.get("turning_points") is None:
+        return story_salience
+    if is_nested(find_column(first, *STORY_NAMES)):
+        return partial(window_twins, windows=_WINDOWS)
+    return partial(turning_points, windows=_WINDOWS, cleaning=cleaning)
 
 
 def _labels(row: Mapping[str, Any], name: str) -> list[float]:

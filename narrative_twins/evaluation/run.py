@@ -97,10 +97,7 @@ def evaluate(
         *((n, partial(saved_runs, files=_as_list(f))) for n, f in (results or {}).items()),
         *baseline_scorers(baselines, sentence_encoder, loading, progress),
     ]
-    if not scorers and not any(True for stories in sets for _ in measure_people(stories)):
-        raise ValueError("there is nothing to compare; give an encoder, a baseline or results")
-    _check_names("scorer", [name for name, _ in scorers])
-    _check_names("data set", [stories.name for stories in sets])
+    _check_scorers(scorers, sets)
     values: list[pd.DataFrame] = []
     notes: list[tuple[str, str]] = []
     for stories in sets:
@@ -110,13 +107,7 @@ def evaluate(
                 print(for_terminal(f"{stories.name}: {name}"), file=sys.stderr)
             runs = list(score(stories))
             values += measure(stories, name, runs, rule)
-            if truncated := max(run.truncated for run in runs):
-                note = (
-                    f"{name}: {truncated} of {len(stories)} stories do not fit its context of"
-                    f" {runs[0].context_tokens} tokens; each window is read with as much of its"
-                    " story as fits."
-                )
-                notes.append((stories.name, note))
+            notes += [(stories.name, note) for note in _notes(stories, name, runs)]
     summaries = [DataSummary.of(stories, rule) for stories in sets]
     comparison = Comparison(pd.concat(values, ignore_index=True), summaries, against, notes)
     if against is not None:
@@ -155,10 +146,25 @@ def encoder_name(encoder: Any) -> str:
     return (named or parts or ["encoder"])[-1]
 
 
-def _check_names(kind: str, names: Sequence[str]) -> None:
-    """Raise a `ValueError` if a name occurs twice. `kind` says what has the names: `"data set"`."""
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"more than one {kind} has the name {twice[0]!r}; rename one of them")
+def _check_scorers(scorers: Sequence[tuple[str, Scorer]], sets: Sequence[LabelledStories]) -> None:
+    """Raise a `ValueError` if there is nothing to compare, or a name occurs twice."""
+    if not scorers and not any(True for stories in sets for _ in measure_people(stories)):
+        raise ValueError("there is nothing to compare; give an encoder, a baseline or results")
+    names_of = {"scorer": [name for name, _ in scorers], "data set": [each.name for each in sets]}
+    for kind, names in names_of.items():
+        if twice := [name for name in names if names.count(name) > 1]:
+            problem = f"more than one {kind} has the name {twice[0]!r}"
+            raise ValueError(f"{problem}; rename one of them")
+
+
+def _notes(stories: LabelledStories, scorer: str, runs: Sequence[Scores]) -> Iterator[str]:
+    """Yield what a reader of the table must know of the runs of a scorer."""
+    if truncated := max(run.truncated for run in runs):
+        yield (
+            f"{scorer}: {truncated} of {len(stories)} stories do not fit its context of"
+            f" {runs[0].context_tokens} tokens; each window is read with as much of its story as"
+            " fits."
+        )
 
 
 def measure(
@@ -212,7 +218,6 @@ def _metrics(
 ) -> dict[str, NDArray[np.float64]]:
     """Return the values of a run by metric, shape (stories, turning points) or (stories, 1); for
     the partial correlation (1, 1). `scores` has a list per story, or None, which gives nan."""
-    values: dict[str, NDArray[np.float64]] = {}
     if data.points is not None:
         areas = [
             [math.nan] * len(points)
@@ -220,23 +225,28 @@ def _metrics(
             else turning_point_areas(row, story.windows, points, rule)
             for story, row, points in zip(data.stories, scores, data.points, strict=True)
         ]
-        values["auc"] = np.array(areas)
+        values = {"auc": np.array(areas)}
     else:
-        for key, metric in METRICS.items():
-            values[key] = _column(
+        values = {
+            key: _column(
                 math.nan if row is None else metric.function(row, labels)
                 for row, labels in zip(scores, data.labels, strict=True)
             )
-    # Spearman given position and length (in words), with ranks within windows.
-    groups = [
-        (row[lo:hi], labels[lo:hi], (range(lo, hi), lengths[lo:hi]))
-        for story, row, labels in zip(data.stories, scores, data.labels, strict=True)
-        if row is not None
-        for lengths in [[len(sentence.split()) for sentence in story.sentences]]
-        for lo, hi in story.windows
-    ]
+            for key, metric in METRICS.items()
+        }
+    return values | {PARTIAL: _column([_partial_spearman(data, scores)])}
+
+
+def _partial_spearman(data: LabelledStories, scores: Sequence[Sequence[float] | None]) -> float:
+    """Return Spearman's correlation given position and length in words, with ranks within
+    windows."""
+    groups = []
+    for story, row, labels in zip(data.stories, scores, data.labels, strict=True):
+        lengths = [len(sentence.split()) for sentence in story.sentences]
+        for lo, hi in () if row is None else story.windows:
+            groups.append((row[lo:hi], labels[lo:hi], (range(lo, hi), lengths[lo:hi])))
     columns = zip(*groups, strict=True) if groups else ([], [], [])
-    return values | {PARTIAL: _column([partial_spearman(*columns)])}
+    return partial_spearman(*columns)
 
 
 def _as_list(values: Any) -> list[Any]:
