@@ -55,21 +55,25 @@ def read_records(path: str, strict: bool = True) -> Iterator[Record]:
     if suffix is None:
         raise RowError(path, f"unknown format; use {', '.join(_READERS)}")
     with _readable(path), gzip.open(path) if suffix.endswith(".gz") else open(path, "rb") as file:
-        entries = _READERS[suffix](path, cast(IO[bytes], file))
-        for number, (where, key, row) in enumerate(entries):
-            if isinstance(row, RowError) and not strict:
-                yield Record(where, "", row)
-                continue
-            if not isinstance(row, Mapping):
-                problem = f"is {type(row).__name__}; a row must be an object of columns"
-                place = where if key is None else f"{where}, id {key!r}"
-                raise row if isinstance(row, RowError) else RowError(place, problem)
-            ids = (row.get("id"), key, f"{Path(path).name}:{number}")
-            id_ = next(id_ for id_ in map(whole_number, ids) if id_ is not None)
-            if strict and (isinstance(id_, bool) or not isinstance(id_, (str, int))):
-                problem = f"the id is {type(id_).__name__}; it must be a string or an integer"
-                raise RowError(where, problem)
-            yield Record(f"{where}, id {id_!r}", str(id_), row)
+        for number, entry in enumerate(_READERS[suffix](path, cast(IO[bytes], file))):
+            yield _record(f"{Path(path).name}:{number}", *entry, strict)
+
+
+def _record(default_id: str, where: str, key: str | None, row: Any, strict: bool) -> Record:
+    """Return the record of a row, see `read_records`; `key` is its key in a JSON object of rows."""
+    if isinstance(row, RowError):
+        if strict:
+            raise row
+        return Record(where, "", row)
+    if not isinstance(row, Mapping):
+        problem = f"is {type(row).__name__}; a row must be an object of columns"
+        raise RowError(where if key is None else f"{where}, id {key!r}", problem)
+    ids = map(whole_number, (row.get("id"), key, default_id))
+    id_ = next(id_ for id_ in ids if id_ is not None)
+    if strict and (isinstance(id_, bool) or not isinstance(id_, (str, int))):
+        problem = f"the id is {type(id_).__name__}; it must be a string or an integer"
+        raise RowError(where, problem)
+    return Record(f"{where}, id {id_!r}", str(id_), row)
 
 
 def count_rows(path: str) -> int:
@@ -117,12 +121,16 @@ def _json(path: str, file: IO[bytes]) -> Iterator[Entry]:
         yield from _json_lines(path, file)
         return
     rows = read_json(file)
-    if isinstance(rows, Mapping) and not any(isinstance(row, Mapping) for row in rows.values()):
-        rows = [rows] if rows else []  # a single line
-    if not isinstance(rows, (Mapping, list)):
+    keyed: Iterable[tuple[str | None, Any]]
+    if isinstance(rows, list):
+        keyed = ((None, row) for row in rows)
+    elif not isinstance(rows, Mapping):
         problem = f"contains {type(rows).__name__}; a list of rows is needed, or an object by id"
         raise RowError(path, problem)
-    keyed = rows.items() if isinstance(rows, Mapping) else ((None, row) for row in rows)
+    elif any(isinstance(row, Mapping) for row in rows.values()):
+        keyed = rows.items()
+    else:
+        keyed = [(None, rows)] if rows else []  # a single row
     for number, (key, row) in enumerate(keyed):
         yield f"{path}, row {number}", key, row
 

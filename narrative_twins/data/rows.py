@@ -241,14 +241,15 @@ def window_twins(
     story = require_column(row, where, *STORY_NAMES)
     twin = require_column(row, where, "twin", "translated_narrative_twin")
     windows_of = row.get("twin_windows")
-    as_published = not is_nested(story) and not is_nested(twin) and windows_of is None
+    is_unaligned = windows_of is None and not is_nested(twin)
+    as_published = is_unaligned and not is_nested(story)
     least = min_window or (MIN_WINDOW if as_published else 0)
     if least and not is_nested(story) and len(check_sentences(story, "story", where)) < windows:
         problem = f"'story' has {len(story)} sentence(s), too few for {windows} windows"
         raise ShortWindowError(where, problem)
     story = _to_windows(story, "story", where, windows)
     negative = _negative_windows(row, where, windows)
-    if windows_of is None and not is_nested(twin):
+    if is_unaligned:
         twin = check_sentences(twin, "twin", where)
         pairs = require_column(row, where, "alignment", "twin_windows")
         windows_of = twin_windows(_check_alignment(pairs, story, twin, where), story, len(twin))

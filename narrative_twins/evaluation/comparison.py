@@ -258,35 +258,39 @@ class Comparison:
 
     def _table(self, summary: DataSummary) -> Table:
         """Return the table of a set of labelled stories, with a row for each line."""
-        data, points = summary.name, range(summary.points_per_story)
+        data = summary.name
         main, *others = metrics_of(summary.points_per_story > 0)
-        tested = [main, *(metric for metric in others if metric != PARTIAL)]
-        columns = ["", *(f"TP{k + 1}" for k in points)]
-        for metric in tested:
+        best = {metric: self.best(data, metric) for metric in (main, *others) if metric != PARTIAL}
+        columns = ["", *(f"TP{k + 1}" for k in range(summary.points_per_story))]
+        for metric in best:
             columns += [METRICS[metric].label, "95 % interval"]
         columns += ["given position and length"] + ["p"] * (self.against is not None)
-        best = {metric: self.best(data, metric) for metric in tested}
-        rows = []
-        for scorer, operation in (line[1:] for line in self._median_runs if line[0] == data):
-            name = line_name(scorer, operation)
-            line = self.line(data, name)
-            cells = [Cell(name)]
-            if points:
-                cells += [Cell(figure(value)) for value in self.by_point(data, scorer, operation)]
-            for metric in tested:
-                mean, sd, low, high = line.loc[metric, ["mean", "sd", "low", "high"]]
-                cells.append(Cell(figure_and_spread(mean, sd), name in best[metric]))
-                cells.append(Cell(interval((low, high))))
-            cells.append(Cell(figure(line["mean"][PARTIAL])))
-            if self.against is not None:
-                cells.append(Cell(p_value(self.p_values.get((data, name, main)))))
-            rows.append(cells)
-        legend = [*_NOTES]
-        if self.means["sd"][self.means["data"] == data].notna().any():
-            legend.append(_SEVERAL_RUNS)
-        if self.against is not None:
-            label = METRICS[main].label
-            legend.append(f"p: difference in {label} to {self.against}, by the same test.")
-        legend.append(_GIVEN)
+        rows = [self._row(line, best) for line in self._median_runs if line[0] == data]
         notes = [note for name, note in self.notes if name == data]
-        return Table(f"{data}: {summary.text}.", columns, rows, [" ".join(legend), *notes])
+        legend = self._legend(data, METRICS[main].label)
+        return Table(f"{data}: {summary.text}.", columns, rows, [legend, *notes])
+
+    def _row(self, key: tuple[str, ...], best: Mapping[str, Collection[str]]) -> list[Cell]:
+        """Return the cells of the line `key`: data, scorer and operation. `best` has the names of the
+        best lines by metric; the metric that is tested is the first."""
+        data, scorer, operation = key
+        name = line_name(scorer, operation)
+        line = self.line(data, name)
+        cells = [Cell(name), *(Cell(figure(v)) for v in self.by_point(data, scorer, operation))]
+        for metric, names in best.items():
+            mean, sd, low, high = line.loc[metric, ["mean", "sd", "low", "high"]]
+            cells.append(Cell(figure_and_spread(mean, sd), name in names))
+            cells.append(Cell(interval((low, high))))
+        cells.append(Cell(figure(line["mean"][PARTIAL])))
+        if self.against is not None:
+            cells.append(Cell(p_value(self.p_values.get((data, name, next(iter(best)))))))
+        return cells
+
+    def _legend(self, data: str, tested: str) -> str:
+        """Return what the columns of a table mean; `tested` is the label of the metric of p."""
+        sentences = [*_NOTES]
+        if self.means["sd"][self.means["data"] == data].notna().any():
+            sentences.append(_SEVERAL_RUNS)
+        if self.against is not None:
+            sentences.append(f"p: difference in {tested} to {self.against}, by the same test.")
+        return " ".join([*sentences, _GIVEN])

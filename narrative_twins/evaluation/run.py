@@ -242,8 +242,10 @@ def _partial_spearman(data: LabelledStories, scores: Sequence[Sequence[float] | 
     windows."""
     groups = []
     for story, row, labels in zip(data.stories, scores, data.labels, strict=True):
+        if row is None:
+            continue
         lengths = [len(sentence.split()) for sentence in story.sentences]
-        for lo, hi in () if row is None else story.windows:
+        for lo, hi in story.windows:
             groups.append((row[lo:hi], labels[lo:hi], (range(lo, hi), lengths[lo:hi])))
     columns = zip(*groups, strict=True) if groups else ([], [], [])
     return partial_spearman(*columns)

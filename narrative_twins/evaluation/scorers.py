@@ -150,21 +150,27 @@ def saved_runs(data: LabelledStories, files: Sequence[str | Path]) -> Iterator[S
             none of the stories.
     """
     for path in files:
-        by_story: dict[tuple[str, ...], dict[str, list[float]]] = {}
-        with open(path, "rb") as file:
-            for where, row, problem in stories_in(file, str(path), "jsonl", column=""):
-                try:
-                    judged = "votes" in row
-                    sentences = row["story" if judged else "sentences"]
-                    scores = {"": row["votes"]} if judged else row["scores"]
-                    by_story[tuple(sentences)] = saved_scores(scores, len(sentences))
-                except (ValueError, KeyError, TypeError) as error:
-                    raise ValueError(
-                        f"{where}, is not a result with 'sentences' and 'scores', nor a judgment"
-                        f" with 'story' and 'votes': {problem or error}"
-                    ) from None
+        by_story = _read_scores(path)
         rows = [by_story.get(story.sentences, {}) for story in data.stories]
         names = dict.fromkeys(name for scores in rows for name in scores)
         if not names:
             raise ValueError(f"{path} has scores for none of the stories of {data.name}")
         yield Scores(str(path), {name: [scores.get(name) for scores in rows] for name in names})
+
+
+def _read_scores(path: str | Path) -> dict[tuple[str, ...], dict[str, list[float]]]:
+    """Return the scores in a file by the sentences of the story, see `saved_runs`."""
+    by_story = {}
+    with open(path, "rb") as file:
+        for where, row, problem in stories_in(file, str(path), "jsonl", column=""):
+            try:
+                judged = "votes" in row
+                sentences = row["story" if judged else "sentences"]
+                scores = {"": row["votes"]} if judged else row["scores"]
+                by_story[tuple(sentences)] = saved_scores(scores, len(sentences))
+            except (ValueError, KeyError, TypeError) as error:
+                raise ValueError(
+                    f"{where}, is not a result with 'sentences' and 'scores', nor a judgment"
+                    f" with 'story' and 'votes': {problem or error}"
+                ) from None
+    return by_story

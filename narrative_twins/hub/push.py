@@ -106,15 +106,21 @@ def write_encoder(
         write_files(folder, {path.relative_to(source).as_posix(): path for path in paths})
     else:
         encoder.save_pretrained(folder)
-    if has_adapter and (facts is None or facts.base_model == UNKNOWN):
+    card = _card_of_encoder(encoder, source, facts)
+    write_files(folder, {CARD: card.replace(PLACEHOLDER_ID, repo_id)})
+
+
+def _card_of_encoder(encoder: StoryEncoder, source: Path | None, facts: EncoderFacts | None) -> str:
+    """Return the card of an encoder: of its facts, which name the base of an adapter, or without
+    facts the card in its folder `source`, if there is one."""
+    is_adapted = adapter_kind(encoder.model) is not None
+    if is_adapted and (facts is None or facts.base_model == UNKNOWN):
         base, base_id = base_model(encoder.model)
         facts = facts or EncoderFacts()
         facts = replace(facts, base_model=base, base_model_id=facts.base_model_id or base_id)
     if facts is None and source is not None and (source / CARD).is_file():
-        card = (source / CARD).read_text(encoding="utf-8")
-    else:
-        card = str(encoder_card(_facts(facts, EncoderFacts())))
-    write_files(folder, {CARD: card.replace(PLACEHOLDER_ID, repo_id)})
+        return (source / CARD).read_text(encoding="utf-8")
+    return str(encoder_card(_facts(facts, EncoderFacts())))
 
 
 def _facts(facts: Facts | None, default: Facts) -> Facts:

@@ -119,15 +119,22 @@ class RowNames:
         """Return the strings to search for in `texts`, each with the name that it stands for: all
         names; the first and last words of people's names, except common words in `texts`; and both
         in capitals (`ANNA` stands for `Anna`)."""
-        forms = {name: name for name in self.kinds}
         common = {word for word in _WORD.findall(" ".join(texts)) if word.islower()}
-        for name in [name for name in self.kinds if self.kind_of(name) == "Person"]:
-            words = [word for word in _WORD.findall(name) if not word[0].islower()]
-            ends = {words[0], words[-1]} - {word.title() for word in common | _NO_NAMES}
-            forms |= {word: word for word in ends if len(word) > 1}
+        no_names = {word.title() for word in common | _NO_NAMES}
+        forms = {name: name for name in self.kinds}
+        for name in self.kinds:
+            if self.kind_of(name) == "Person":
+                forms |= {word: word for word in _ends(name) - no_names if len(word) > 1}
         upper = [form for form in forms if len(form) > 2 and form != form.upper()]
         # Also for a name that is recognized in both forms.
         return forms | {form.upper(): forms[form] for form in upper}
+
+
+def _ends(name: str) -> set[str]:
+    """Return the first and the last word of a name, except lower-case ones: `van Gogh` →
+    `{"Gogh"}`."""
+    words = [word for word in _WORD.findall(name) if not word[0].islower()]
+    return {words[0], words[-1]}
 
 
 def trimmed(text: str, is_person: bool) -> str:

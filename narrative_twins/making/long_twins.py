@@ -138,10 +138,7 @@ def _work_of_row(row: Mapping[str, Any]) -> Work:
 def _work_of_document(name: str, content: Mapping[str, Any], anonymized: bool) -> Work:
     """Return the work of a document of `Tell me again!` in the file `name`. If `anonymized`, the
     candidates are translations with names replaced."""
-    block, similarities = content.get("similarity") or {}, {}
-    if "en" in (languages := block.get("indexes") or []):
-        row = block["similarities"][languages.index("en")]
-        similarities = dict(zip(languages, row, strict=True))
+    similarities = _similarities_to_english(content.get("similarity") or {})
     key = "anonymized" if anonymized else "en_translated_summaries"
     candidates = []
     for language, version in (content.get(key) or {}).items():
@@ -157,6 +154,14 @@ def _work_of_document(name: str, content: Mapping[str, Any], anonymized: bool) -
         _summary("summaries", (content.get("summaries") or {}).get("en")),
         candidates,
     )
+
+
+def _similarities_to_english(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the similarity of each language's summary to the English one, if there is one."""
+    languages = block.get("indexes") or []
+    if "en" not in languages:
+        return {}
+    return dict(zip(languages, block["similarities"][languages.index("en")], strict=True))
 
 
 def _summary(key: str, text: str | None) -> list[str]:
@@ -393,11 +398,9 @@ def make_long_twins(
     }
     files = work_files(paths)
     if filters.released:
-        works = (work for _, work in read_works(files, anonymized) if isinstance(work, Work))
-        lengths = [len(work.story) for work in works if work.candidates]
-        long = [length for length in lengths if length >= filters.min_sentences]
-        filters = replace(filters, max_difference=float(np.std(long or [0])))
-        settings["max_difference"] = filters.max_difference
+        spread = _spread_of_lengths(read_works(files, anonymized), filters.min_sentences)
+        filters = replace(filters, max_difference=spread)
+        settings["max_difference"] = spread
     log = JsonlLog(f"{out}.part", settings, resume)
     with log:
         remaining = islice(read_works(files, anonymized), len(log.rows), None)
@@ -413,8 +416,23 @@ def make_long_twins(
     write_rows(out, [each["row"] for each in log.rows if each["row"]])
     Path(log.path).unlink()
     counts = sum((Counter(each["counts"]) for each in log.rows), Counter[str]())
+    write_facts(out, _facts_of(settings, counts, language))
+    return counts
+
+
+def _spread_of_lengths(works: Iterable[tuple[str, Work | RowError]], min_sentences: int) -> float:
+    """Return the standard deviation of the lengths of stories, of those that are long enough and
+    have another version; 0 if there are none."""
+    lengths = [len(work.story) for _, work in works if isinstance(work, Work) and work.candidates]
+    return float(np.std([length for length in lengths if length >= min_sentences] or [0]))
+
+
+def _facts_of(
+    settings: Mapping[str, Any], counts: Mapping[str, int], language: str
+) -> DatasetFacts:
+    """Return the facts of rows of long twins, for their card."""
     counted = "\n".join(f"- {words}: {number:,}" for words, number in sorted(counts.items()))
-    facts = DatasetFacts(
+    return DatasetFacts(
         "Long narrative twins",
         "Stories in even windows, each with a narrative twin. A sentence of the twin is in the"
         " windows of the sentences of the story that dynamic time warping aligns it to."
@@ -425,5 +443,3 @@ def make_long_twins(
         language=language,
         tags=["narrative-twins"],
     )
-    write_facts(out, facts)
-    return counts

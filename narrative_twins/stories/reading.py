@@ -237,12 +237,18 @@ def story_in_column(row: Any, column: str | None) -> Any:
     """
     if column == "" or (column is None and not isinstance(row, Mapping)):
         return row
+    if column is None and not CONTENTS.isdisjoint(row):
+        return row
+    if column is None and row.keys() >= {"storyid", *_ROC_SENTENCES}:
+        return _roc_story(row)
     if column is None:
-        if not CONTENTS.isdisjoint(row):
-            return row
-        if row.keys() >= {"storyid", *_ROC_SENTENCES}:
-            return _roc_story(row)
         column = _story_column([name for name in row if isinstance(name, str)], None, "the row ")
+    return _cell_with_id(row, column)
+
+
+def _cell_with_id(row: Any, column: str) -> dict[str, Any]:
+    """Return the story in the column `column` of a row, with its id. Raises a `ValueError` if there
+    is no such column or story."""
     if not isinstance(row, Mapping) or column not in row:
         columns = ", ".join(map(str, row)) if isinstance(row, Mapping) else "no columns"
         raise ValueError(
@@ -310,12 +316,13 @@ def _story_column(columns: Sequence[str], asked: str | None, where: str = "") ->
     `ValueError` if there is no such column; its message begins with `where`."""
     if asked in columns or not columns:
         return asked or ""
-    by_name = {column.strip().lower(): column for column in columns}
-    usual = [by_name[name] for name in TEXT_COLUMNS if name in by_name]
     if asked is None and len(columns) == 1:
         return columns[0]
-    if asked is None and usual and "sentence" not in by_name:
-        return usual[0]
+    by_name = {column.strip().lower(): column for column in columns}
+    if asked is None and "sentence" not in by_name:
+        for name in TEXT_COLUMNS:
+            if name in by_name:
+                return by_name[name]
     what = f"no column {asked!r}" if asked else "no column of stories that is known"
     names = ", ".join(columns[:20])
     raise ValueError(f"{where}has {what} (its columns: {names}); name one of them with --column")

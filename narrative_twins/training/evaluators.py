@@ -62,6 +62,14 @@ class StoryEvaluator(BaseEvaluator):
         """Return the metrics of an encoder, by name without prefix."""
 
 
+def _checked_mapping(row: Any) -> Mapping[str, Any]:
+    """Return a row, or raise TypeError if it is none."""
+    if not isinstance(row, Mapping):
+        problem = f"a row is {type(row).__name__}, not a mapping"
+        raise TypeError(f"{problem}; pass rows, for example from load_story_salience")
+    return row
+
+
 class SalienceEvaluator(StoryEvaluator):
     """Scores stories with the encoder, and measures the agreement of scores with human labels.
 
@@ -91,17 +99,11 @@ class SalienceEvaluator(StoryEvaluator):
         name: str = "",
         context_tokens: int | None = None,
     ) -> None:
-        self.rows = list(rows)
-        for row in self.rows:
-            if not isinstance(row, Mapping):
-                raise TypeError(
-                    f"a row is {type(row).__name__}, not a mapping; pass rows, for example from"
-                    " load_story_salience"
-                )
+        self.rows = list(map(_checked_mapping, rows))
         # All rows have votes or other labels, or else all have turning points.
         votes = [find_column(row, "counts", "labels") for row in self.rows]
-        points = [row.get("turning_points") for row in self.rows]
         self.has_points = all(labels is None for labels in votes)
+        points = [row.get("turning_points") for row in self.rows]
         self.labels: list[Any] = points if self.has_points else votes
         if not self.rows or any(labels is None for labels in self.labels):
             raise ValueError(
@@ -113,10 +115,13 @@ class SalienceEvaluator(StoryEvaluator):
         self.operations: list[Operation] | None = None
         if operations is not None:
             self.operations = resolve_operations(operations, one_pass=approximate is not None)
-        names = [operation.name for operation in self.operations or ()]
-        best = names[0] if names and "summarization" not in names else "summarization"
-        primary = f"{best}_{'auc' if self.has_points else 'spearman'}"
-        super().__init__(name, primary, context_tokens)
+        super().__init__(name, self._primary(), context_tokens)
+
+    def _primary(self) -> str:
+        """Return the name of the primary metric, without prefix."""
+        names = [operation.name for operation in self.operations or ()] or ["summarization"]
+        best = "summarization" if "summarization" in names else names[0]
+        return f"{best}_{'auc' if self.has_points else 'spearman'}"
 
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         """Return the mean over stories of each metric of agreement."""

@@ -146,16 +146,18 @@ def judgments(row: Mapping[str, Any], where: str) -> list[float]:
     labels = row.get("counts") or row.get("labels") or []
     if not labels and row.get("turning_points") is not None:
         labels = [index in set(row["turning_points"]) for index in range(count)]
-    try:
-        # The sum must be finite too, since the labels are divided by it.
-        is_valid = len(labels) == count and all(label >= 0 for label in labels)
-        is_valid = is_valid and math.isfinite(math.fsum(labels))
-    except (TypeError, OverflowError):  # no numbers, or beyond the range of floats
-        is_valid = False
-    if not is_valid:
+    if len(labels) != count or not _have_finite_sum(labels):
         problem = f"a finite number of at least 0 for each of its {count} sentences"
         raise RowError(where, f"'counts' or 'labels' must have {problem}")
     return list(map(float, labels))
+
+
+def _have_finite_sum(labels: Sequence[float]) -> bool:
+    """Return whether labels are numbers of at least 0 that can be divided by their sum."""
+    try:
+        return all(label >= 0 for label in labels) and math.isfinite(math.fsum(labels))
+    except (TypeError, OverflowError):  # no numbers, or beyond the range of floats
+        return False
 
 
 class _Texts:
@@ -184,6 +186,33 @@ class _Texts:
             windows[chunk.pooled] = window
             self._places[text, pooled] = free[0], window
         return self._places[text, pooled]
+
+
+def _weights(weights: dict[str, float]) -> dict[str, float]:
+    """Return the weights of operations; ValueError unless they are finite, at least 0 and not all
+    0."""
+    total = sum(weights.values())
+    if not (0 < total < math.inf and min(weights.values()) >= 0):
+        raise ValueError(
+            f"operations={weights!r}: weights must be finite numbers of at least 0, and one of them"
+            " above"
+        )
+    return weights
+
+
+def _temperatures(
+    temperature: float | Mapping[str, float] | None, usual: dict[str, float]
+) -> dict[str, float]:
+    """Return the temperature of each operation: one for all, or by name, or else the `usual` one.
+    ValueError for a name that is not in `usual`, or a temperature that is not above 0."""
+    if isinstance(temperature, (int, float)):
+        temperature = dict.fromkeys(usual, temperature)
+    temperatures = usual | dict(temperature or {})
+    if temperatures.keys() != usual.keys() or not min(temperatures.values()) > 0:
+        raise ValueError(
+            f"temperature={temperature!r} must be above 0, and name only {', '.join(usual)}"
+        )
+    return temperatures
 
 
 class SalienceLoss(WindowLoss):
@@ -244,28 +273,16 @@ class SalienceLoss(WindowLoss):
         self.approximate = approximate
         self.across_windows = across_windows
         self.max_shifts = max_shifts
-        weights = operations if isinstance(operations, Mapping) else {}
-        resolved = resolve_operations(list(weights) or operations, one_pass=approximate is not None)
         if max_shifts is not None and approximate is not None:
             raise ValueError(f"max_shifts={max_shifts} has no effect in one pass; leave it out")
+        weights = operations if isinstance(operations, Mapping) else {}
+        resolved = resolve_operations(list(weights) or operations, one_pass=approximate is not None)
         nearest = Shifting(max_shifts)
         self.operations = [nearest if type(each) is Shifting else each for each in resolved]
         names = [operation.name for operation in self.operations]
-        self.weights = {name: float(weights.get(name, 1.0)) for name in names}
-        total = sum(self.weights.values())
-        if not (0 < total < math.inf and min(self.weights.values()) >= 0):
-            raise ValueError(
-                f"operations={operations!r}: weights must be finite numbers of at least 0, and one"
-                " of them above"
-            )
+        self.weights = _weights({name: float(weights.get(name, 1.0)) for name in names})
         usual = TEMPERATURES if approximate is None else ONE_PASS_TEMPERATURES
-        if isinstance(temperature, (int, float)):
-            temperature = dict.fromkeys(names, temperature)
-        self.temperatures = {name: usual.get(name, 0.1) for name in names} | dict(temperature or {})
-        if self.temperatures.keys() != set(names) or not min(self.temperatures.values()) > 0:
-            raise ValueError(
-                f"temperature={temperature!r} must be above 0, and name only {', '.join(names)}"
-            )
+        self.temperatures = _temperatures(temperature, {n: usual.get(n, 0.1) for n in names})
 
     def collator(self, tokens: StoryTokenizer, seed: int = 0) -> JudgedStoriesCollator:
         """Return a `JudgedStoriesCollator` with the settings of this loss."""
