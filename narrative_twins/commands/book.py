@@ -54,7 +54,8 @@ def book(
             click.echo(for_terminal(f"{block.reason}: {block.text} ({block.place})"))
         click.echo(for_terminal("\n".join(contents.notes)))
         return 0
-    output.check([file], resume, is_book=True)
+    output.check_book()
+    output.check([file], resume)
     if output.is_resumable and is_complete(output.out, resume):
         return 0
     table, scorer = load_book_scorer(file, level, scoring, encoder, quiet)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,8 +10,11 @@ from typing import Any
 
 import click
 
+from narrative_twins.commands.streams import discard_output, prepare_streams
 from narrative_twins.text import for_terminal
 from narrative_twins.writing import ResumeError
+
+PROGRAM = "narrative-twins"
 
 COMMANDS: dict[str, str] = {
     "score": "Score every sentence of stories.",
@@ -89,57 +91,50 @@ def _yield_to_other_runs() -> None:
         os.environ["GOMP_SPINCOUNT"] = "2000"
 
 
+_FAILURES = (click.UsageError, KeyboardInterrupt, OSError, ValueError, ImportError, MemoryError)
+"""What a command may raise. The user gets its message; other exceptions are mistakes of ours."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command, by default with the arguments of the process.
-
-    Returns:
-        The exit code: 0; 1 if something failed, for example a story that could not be scored; 2 if
-        a run can't be resumed; 130 after Ctrl-C.
-
-    Raises:
-        SystemExit: with 2, the arguments are wrong; with 0, after `--help` and `--version`.
-    """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Consoles of Windows lack characters that tables and stories have.
-        sys.stdout.reconfigure(errors="replace")
+    """Run a command, by default with the arguments of the process. Returns the exit code: 0; 1 if
+    something failed, for example a story that could not be scored; 2 if the arguments are wrong or
+    a run can't be resumed; 130 after Ctrl-C."""
+    prepare_streams()
     _yield_to_other_runs()
-    name, words = "narrative-twins", sys.argv[1:] if arguments is None else arguments
+    words = sys.argv[1:] if arguments is None else [*arguments]
     try:
-        with command_line.make_context(name, [*words]) as context:
+        with command_line.make_context(PROGRAM, words) as context:
             return command_line.invoke(context) or 0
-    except click.exceptions.Exit as stop:
-        raise SystemExit(stop.exit_code) from None
-    except click.UsageError as error:
-        command, message = error.ctx.command_path if error.ctx else name, error.format_message()
-        if not isinstance(error, click.exceptions.NoArgsIsHelpError):
-            message = f"{command}: {message.rstrip('.')}; see {command} --help"
-        _say(message)
-        raise SystemExit(2) from None
-    except KeyboardInterrupt as interrupt:
-        hint = "".join(f"; {part}" for part in interrupt.args if part)
-        _say(f"narrative-twins: interrupted{hint}")
-        return 130  # as in shells
-    except BrokenPipeError:
-        # The reader of the pipe has stopped reading. Python would report at exit that it can't
-        # write what standard output still holds.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except click.exceptions.Exit as stop:  # --help and --version
+        return stop.exit_code
+    except BrokenPipeError:  # the reader of the pipe has stopped reading
+        discard_output()
         return 0
-    except (OSError, ValueError, ImportError, MemoryError) as error:
-        _say(f"narrative-twins: {_problem(error)}")
-        return 2 if isinstance(error, ResumeError) else 1
+    except _FAILURES as error:
+        message, code = _failure(error)
+        print(for_terminal(message), file=sys.stderr)
+        return code
 
 
-def _problem(error: Exception) -> str:
+def _failure(error: BaseException) -> tuple[str, int]:
+    """Return what to tell the user about an error, and the exit code."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return error.format_message(), 2
+    if isinstance(error, click.UsageError):
+        command = error.ctx.command_path if error.ctx else PROGRAM
+        return f"{command}: {error.format_message().rstrip('.')}; see {command} --help", 2
+    if isinstance(error, KeyboardInterrupt):
+        hints = (str(hint) for hint in error.args if hint)
+        return "; ".join([f"{PROGRAM}: interrupted", *hints]), 130  # as in shells
+    return f"{PROGRAM}: {_problem(error)}", 2 if isinstance(error, ResumeError) else 1
+
+
+def _problem(error: BaseException) -> str:
     """Return an error as text; an `OSError` as its files and its reason."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     names = [str(name) for name in (error.filename, error.filename2) if name is not None]
     return ": ".join([" to ".join(names), error.strerror] if names else [error.strerror])
-
-
-def _say(message: str) -> None:
-    """Print a line to standard error."""
-    print(for_terminal(message), file=sys.stderr)
 
 
 if __name__ == "__main__":

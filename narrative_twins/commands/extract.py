@@ -9,8 +9,8 @@ import click
 from narrative_twins.books.result import read_book_salience
 from narrative_twins.commands.book_scorer import load_book_scorer
 from narrative_twins.commands.encoder_options import EncoderOptions
-from narrative_twins.commands.files import check_output, output_format
-from narrative_twins.commands.output_options import percentage, write_pieces
+from narrative_twins.commands.files import check_output
+from narrative_twins.commands.output_options import output_format, percentage, write_pieces
 from narrative_twins.commands.scoring_options import scoring_options
 from narrative_twins.commands.signatures import Choices, Count, command
 from narrative_twins.salience.operations import OPERATIONS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -37,17 +37,3 @@ def check_rows_file(files: Iterable[str], out: str) -> None:
             f"--out {out}: name a file that ends in .jsonl, from which the rows can be loaded"
         )
     check_output(files, out)
-
-
-def output_format(out: str, name: str | None, by_suffix: Mapping[str, str]) -> str:
-    """Return the format of the output `out`: `name`; if None, the format in `by_suffix` for the
-    suffix of `out`, or `text` without a suffix. Raises a `UsageError` for an unknown suffix."""
-    suffix = os.path.splitext(out)[1].lower()
-    if name is not None or out == STDIN or not suffix:
-        return name or "text"
-    if suffix not in by_suffix:
-        raise click.UsageError(
-            f"--out {out}: {suffix} is not the suffix of a format; use one of"
-            f" {', '.join(by_suffix)}, or name the format with --format"
-        )
-    return by_suffix[suffix]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -11,7 +12,7 @@ import click
 from rich.console import Console
 
 from narrative_twins.books.result import BookSalience
-from narrative_twins.commands.files import check_output, output_format
+from narrative_twins.commands.files import check_output
 from narrative_twins.commands.signatures import Choices, Count
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import FORMATS, book_formats, write_results
@@ -20,8 +21,6 @@ from narrative_twins.text import for_terminal
 from narrative_twins.writing import STDIN, atomic_write, check_writable
 
 JSON_LINES = "jsonl"
-
-
 _FORMATS = Choices(lambda: FORMATS)
 
 
@@ -35,6 +34,20 @@ def percentage(text: str) -> float:
     if not 0 < value <= 1:
         raise ValueError(f"{text!r} is not a share of the sentences, such as 10% or 0.1")
     return value
+
+
+def output_format(out: str, name: str | None, by_suffix: Mapping[str, str]) -> str:
+    """Return the format of the output `out`: `name`; if None, the format in `by_suffix` for the
+    suffix of `out`, or `text` without a suffix. Raises a `UsageError` for an unknown suffix."""
+    suffix = os.path.splitext(out)[1].lower()
+    if name is not None or out == STDIN or not suffix:
+        return name or "text"
+    if suffix not in by_suffix:
+        raise click.UsageError(
+            f"--out {out}: {suffix} is not the suffix of a format; use one of"
+            f" {', '.join(by_suffix)}, or name the format with --format"
+        )
+    return by_suffix[suffix]
 
 
 @dataclass
@@ -58,33 +71,35 @@ class ResultOutput:
     def __post_init__(self) -> None:
         suffixes = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
         self.format = output_format(self.out, self.format, suffixes)
+        if self.share is not None and self.format != "extract":
+            raise ValueError("--share needs --format extract; others have --top K")
+        if self.share is not None and self.top is not None:
+            raise ValueError("--top and --share both say how long an extract is; use one")
 
-    def check(self, files: Sequence[str], resume: bool = False, is_book: bool = False) -> None:
-        """Raise a `UsageError` if the options contradict each other or the input `files`, and an
+    def check(self, files: Sequence[str], resume: bool = False) -> None:
+        """Raise a `UsageError` if the options contradict the input `files` or `resume`, and an
         `OSError` if the output can't be written."""
+        if resume and not self.is_resumable:
+            raise click.UsageError("--resume needs --format jsonl and --out FILE")
         form = FORMATS[self.format or "text"]
-        # JSON Lines of a book are written chapter by chapter, and so resumed.
-        books = [*book_formats(), JSON_LINES]
         is_page = form.binary or form.media_type == "text/html"
-        problem = ""
-        if is_book and self.format not in books:
-            problem = f"--format {self.format} does not apply to a book; choose from"
-            problem += f" {', '.join(books)}"
-        elif is_book and self.top is not None and self.format not in ("text", "extract"):
-            problem = "--top with a book needs --format text or extract"
-        elif self.share is not None and self.format != "extract":
-            problem = "--share needs --format extract; others have --top K"
-        elif self.share is not None and self.top is not None:
-            problem = "--top and --share both say how long an extract is; use one"
-        elif resume and not self.is_resumable:
-            problem = "--resume needs --format jsonl and --out FILE"
-        elif is_page and self.out == STDIN and sys.stdout.isatty():
-            problem = f"--format {self.format} needs --out FILE in a terminal"
-        if problem:
-            raise click.UsageError(problem)
+        if is_page and self.out == STDIN and sys.stdout.isatty():
+            raise click.UsageError(f"--format {self.format} needs --out FILE in a terminal")
         check_output(files, self.out)
         form.check()
         check_writable(self.out)
+
+    def check_book(self) -> None:
+        """Raise a `UsageError` if the options do not apply to the result of a book."""
+        # JSON Lines of a book are written chapter by chapter, and so resumed.
+        formats = [*book_formats(), JSON_LINES]
+        if self.format not in formats:
+            names = ", ".join(formats)
+            raise click.UsageError(
+                f"--format {self.format} does not apply to a book; choose from {names}"
+            )
+        if self.top is not None and self.format not in ("text", "extract"):
+            raise click.UsageError("--top with a book needs --format text or extract")
 
     @property
     def is_resumable(self) -> bool:

@@ -27,13 +27,13 @@ def show(files: Sequence[str], output: ResultOutput, *, operations: str | None =
         operations (A,B): Show only these (default: all).
     """
     check_input(files)
-    is_book = any(map(is_book_salience, files))
-    if is_book and len(files) > 1:
-        raise click.UsageError("the scores of a book are shown by themselves; name one file")
-    if is_book and operations is not None:
-        raise click.UsageError("--operations does not apply to a book; choose them in book")
-    output.check(files, is_book=is_book)
-    if is_book:
+    output.check(files)
+    if any(map(is_book_salience, files)):
+        if len(files) > 1:
+            raise click.UsageError("the scores of a book are shown by themselves; name one file")
+        if operations is not None:
+            raise click.UsageError("--operations does not apply to a book; choose them in book")
+        output.check_book()
         output.write(read_book_salience(files[0]))
         return 0
     names = operations.split(",") if operations else None

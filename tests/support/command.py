@@ -48,20 +48,22 @@ class _Stream(io.TextIOWrapper):
 
 def run(
     *arguments: object,
-    input: str | bytes = "",
+    input: str | bytes | None = "",
     cwd: str | Path = ".",
     encoding: str = "utf-8",
     terminal: bool = False,
     width: int = 100,
 ) -> Done:
     """Run a command to its end. The encoding is that of text on its standard output; what is
-    printed for programs is UTF-8. Its streams are terminals of this width, or none."""
-    stdin = input.encode() if isinstance(input, str) else input
+    printed for programs is UTF-8. Its streams are terminals of this width, or none. Standard
+    input is closed if `input` is None."""
+    content = input.encode() if isinstance(input, str) else input
+    stdin = None if content is None else _Stream(content, "utf-8", terminal)
     out, err = _Stream(b"", encoding, terminal), _Stream(b"", "utf-8", terminal)
     with (
         contextlib.chdir(cwd),
         mock.patch.dict(os.environ, {"COLUMNS": str(width)}),
-        mock.patch.object(sys, "stdin", _Stream(stdin, "utf-8", terminal)),
+        mock.patch.object(sys, "stdin", stdin),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
