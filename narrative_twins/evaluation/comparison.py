@@ -271,8 +271,8 @@ class Comparison:
         return Table(f"{data}: {summary.text}.", columns, rows, [legend, *notes])
 
     def _row(self, key: tuple[str, ...], best: Mapping[str, Collection[str]]) -> list[Cell]:
-        """Return the cells of the line `key`: data, scorer and operation. `best` has the names of the
-        best lines by metric; the metric that is tested is the first."""
+        """Return the cells of the line `key`: data, scorer and operation. `best` has the names of
+        the best lines by metric; the metric that is tested is the first."""
         data, scorer, operation = key
         name = line_name(scorer, operation)
         line = self.line(data, name)
