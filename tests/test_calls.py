@@ -4,6 +4,7 @@ tables as stories, rows of saved scores as results, and errors that say what to 
 import sqlite3
 from collections import namedtuple
 from contextlib import closing
+from functools import partial
 
 import pandas
 import pyarrow
@@ -160,6 +161,7 @@ def test_other_encoders_and_tokenizers_are_refused_with_what_to_pass(bert_folder
         (SalienceLoss(model, "deletion").collator, model.tokenizer, tokens),
         (NarrativeTwinsTrainer, bert_folder, r"model is str, .*trainable_encoder\(model\)"),
         (SalienceEvaluator, "stories", "a row is str, .*load_story_salience"),
+        (partial(NarrativeTwinsTrainer, model, None), [{"story": ["A."]}], r"Dataset\.from_list"),
     ):
         with pytest.raises(TypeError, match=problem):
             call(argument)

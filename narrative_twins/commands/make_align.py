@@ -101,6 +101,7 @@ def make_align(
     for words, number in sorted(counts.items()):
         print(f"{number:>9,}  {words}")
     if not counts["works kept, with a twin"]:
+        tell(f"{out} has no rows: no work has a twin that passes the filters (--help lists them)")
         return 1
     print(for_terminal(f"\n{out}, with its facts {Path(out).with_suffix(FACTS)}"))
     return 1 if counts["works that are invalid"] else 0

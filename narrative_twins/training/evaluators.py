@@ -61,6 +61,12 @@ class StoryEvaluator(BaseEvaluator):
     def evaluate(self, encoder: StoryEncoder) -> dict[str, float]:
         """Return the metrics of an encoder, by name without prefix."""
 
+    def get_config_dict(self) -> dict[str, Any]:
+        """Return the settings that are not the defaults, for the model card of
+        sentence-transformers."""
+        settings = {name: getattr(self, name, None) for name in ("approximate", "context_tokens")}
+        return {name: value for name, value in settings.items() if value is not None}
+
 
 def _checked_mapping(row: Any) -> Mapping[str, Any]:
     """Return a row, or raise TypeError if it is none."""

@@ -149,7 +149,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
 
     Raises:
         RowError: a row is invalid; names the data set and the row.
-        TypeError: a data set is a stream; rows are memory-mapped, so they need not be streamed.
+        TypeError: a data set is a list, or a stream; rows are memory-mapped, so they need not be
+            streamed.
         ValueError: the arguments are of another class, or set prompts for narrative twins; the
             weights are not in float32; a dropout twin is needed and the model has no dropout.
 
@@ -408,7 +409,7 @@ def window_loss(loss: torch.nn.Module) -> WindowLoss | None:
 def checked_rows(data: Any, name: str, loss: Any) -> Any:
     """Check the rows of a data set, or of a dict of data sets, by their loss, and return a copy.
     Rows for other losses than a `WindowLoss` are not checked. Raises RowError with the `name` of
-    the data set if a row is invalid or there are no rows, and TypeError for a stream."""
+    the data set if a row is invalid or there are no rows, and TypeError for a stream or a list."""
     if isinstance(data, dict):
         losses = loss if isinstance(loss, dict) else dict.fromkeys(data, loss)
         return {
@@ -417,6 +418,8 @@ def checked_rows(data: Any, name: str, loss: Any) -> Any:
     part = window_loss(loss) if isinstance(loss, torch.nn.Module) else None
     if data is None or part is None:
         return data
+    if isinstance(data, (list, tuple)):
+        raise TypeError(f"{name} is a {type(data).__name__}; pass Dataset.from_list(rows)")
     if isinstance(data, IterableDataset):
         raise TypeError(
             f"{name} is a stream; load its rows without streaming=True, or with"

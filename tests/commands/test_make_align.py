@@ -102,6 +102,7 @@ def test_invalid_works_are_reported_and_skipped(align, works, tmp_path):
 def test_filters(align, tmp_path):
     done = align("--min-sentences", 100)
     assert done.code == 1 and (tmp_path / "twins.jsonl").read_text() == ""
+    assert "twins.jsonl has no rows: no work has a twin that passes the filters" in done.err
     for limit, kept in (("de=0.7", False), ("0.5,fr=1", True)):
         assert align("--max-similarity", limit, "--max-difference", 0).code == 0
         ids = [row["id"] for row in read_rows(tmp_path / "twins.jsonl")]

@@ -113,3 +113,9 @@ def test_twins_are_compared_at_the_context_of_training():
     model = trainable()
     assert TwinsEvaluator(rows)(model) == {"accuracy": 1.0}
     assert TwinsEvaluator(rows, context_tokens=5)(model) == {"accuracy": 0.0}
+
+
+def test_settings_for_the_card_are_those_that_are_not_the_defaults():
+    one_pass = SalienceEvaluator(VOTES, approximate="one-pass", context_tokens=40)
+    assert one_pass.get_config_dict() == {"approximate": "one-pass", "context_tokens": 40}
+    assert SalienceEvaluator(VOTES).get_config_dict() == {}
