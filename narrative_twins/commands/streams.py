@@ -35,8 +35,8 @@ def prepare_streams() -> None:
     for name, title in (("stdin", "standard input"), ("stdout", "standard output")):
         if getattr(sys, name) is None:
             _fill_descriptor()
-            stream = io.TextIOWrapper(ClosedStream(title), encoding="utf-8", write_through=True)
-            setattr(sys, name, stream)
+            stream: Any = ClosedStream(title)
+            setattr(sys, name, io.TextIOWrapper(stream, encoding="utf-8", write_through=True))
     if sys.stderr is None:
         _fill_descriptor()
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
