@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 from tqdm import tqdm
@@ -23,6 +23,9 @@ from narrative_twins.salience.options import FAST
 from narrative_twins.stories.story import StoryError
 from narrative_twins.text import counted, for_terminal
 from narrative_twins.writing import STDIN
+
+if TYPE_CHECKING:
+    from narrative_twins.corpora.run import CorpusRun
 
 
 def _job(text: str) -> tuple[int, int]:
@@ -84,15 +87,19 @@ def corpus(
     if not done.rows:
         tell("there is no story in the input")
     elif not quiet:
-        notes = [f"{done.added:,} new"]
-        if done.errors:
-            notes.append(f"{done.errors:,} not scored, see the column `error`")
-        if done.truncated and warns:
-            notes.append(f"{done.truncated:,} truncated, see the column `truncated`")
-        stories = counted(done.rows, "story", "stories")
-        shards = counted(done.shards, "shard")
-        tell(f"{stories} in {shards} in {out} ({'; '.join(notes)})")
+        tell(_summary(done, out, truncated=done.truncated if warns else 0))
     return 1 if done.errors else 0
+
+
+def _summary(done: CorpusRun, out: str, truncated: int) -> str:
+    """Return what a run has written to the folder `out`, in words."""
+    notes = [f"{done.added:,} new"]
+    if done.errors:
+        notes.append(f"{done.errors:,} not scored, see the column `error`")
+    if truncated:
+        notes.append(f"{truncated:,} truncated, see the column `truncated`")
+    stories, shards = counted(done.rows, "story", "stories"), counted(done.shards, "shard")
+    return f"{stories} in {shards} in {out} ({'; '.join(notes)})"
 
 
 class _Sources:

@@ -110,23 +110,11 @@ class StoryInput:
         return max(0, count_story_files(self.files, self.form.input_format) - len(self.done))
 
     def __iter__(self) -> Iterator[Story | StoryError]:
-        yielded, number, is_told = 0, -1, False
-        for number, (name, content, problem) in enumerate(self.form.read(self.files)):
-            story: Story | StoryError
-            source = StoryError(problem) if problem else content
-            try:
-                story = Story.parse(source, self.windows, self.splitter)
-            except StoryError as error:
-                story = error
-            else:
-                if not is_told and (is_told := is_of_gutenberg(story.text)):
-                    tell(f"{name}: {_GUTENBERG}")
-                text = content.get("text") if isinstance(content, dict) else content
-                for note in text.notes if isinstance(text, Book) else ():
-                    tell(f"{name}: {note}")
-                if self.done and self.done[0] == digest([story.id, story.sentences, story.windows]):
-                    self.done.popleft()
-                    continue
+        yielded, number = 0, -1
+        for number, (name, story) in enumerate(self._parsed()):
+            if self._is_next_done(story):
+                self.done.popleft()
+                continue
             self._positions[yielded] = name, number, bool(self.done)
             yielded += 1
             yield story
@@ -137,6 +125,29 @@ class StoryInput:
             )
         if number < 0:
             tell("there is no story in the input")
+
+    def _parsed(self) -> Iterator[tuple[str, Story | StoryError]]:
+        """Yield each story with its name, and tell the user what was noticed when it was read."""
+        is_told = False
+        for name, content, problem in self.form.read(self.files):
+            source = StoryError(problem) if problem else content
+            try:
+                story = Story.parse(source, self.windows, self.splitter)
+            except StoryError as error:
+                yield name, error
+                continue
+            if not is_told and (is_told := is_of_gutenberg(story.text)):
+                tell(f"{name}: {_GUTENBERG}")
+            text = content.get("text") if isinstance(content, dict) else content
+            for note in text.notes if isinstance(text, Book) else ():
+                tell(f"{name}: {note}")
+            yield name, story
+
+    def _is_next_done(self, story: Story | StoryError) -> bool:
+        """Return whether a story is the next one that the interrupted run has scored."""
+        if not self.done or isinstance(story, StoryError):
+            return False
+        return self.done[0] == digest([story.id, story.sentences, story.windows])
 
     def results(self, encoder: StoryEncoder, options: ScoringOptions) -> Iterator[StorySalience]:
         """Yield results of the stories, as they are scored, with the `index` of the story in the

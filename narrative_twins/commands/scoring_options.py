@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from narrative_twins.commands.messages import shows_progress, tell
-from narrative_twins.commands.signatures import Group, Names, Option, Parsed
+from narrative_twins.commands.signatures import Choices, Group, Names, Option, Parsed
 from narrative_twins.extras import user_module
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.salience.options import SCORING_OPTIONS, ScoringOptions
+from narrative_twins.salience.options import SCORING_OPTIONS, OptionInfo, ScoringOptions
 
 IMPORT = Option(
     ["--import", "imported"],
@@ -30,32 +30,52 @@ def _splitter(text: str) -> Any:
     return function if callable(function) else text
 
 
+_TYPES = {"operations": Names(lambda: OPERATIONS), "splitter": Parsed(_splitter)}
+_METAVARS = {"operations": "A,B", "splitter": "NAME"}
+
+
+def _declared(name: str, default: Any) -> list[Option]:
+    """Return what a command has for an option of scoring: one option, or its flags."""
+    info = SCORING_OPTIONS[name]
+    settings: dict[str, Any] = {"default": default, "heading": "Scoring"}
+    if info.flags:
+        return [
+            Option(
+                [f"--{flag}", name],
+                flag_value=value,
+                help=text + " (default)" * (value == str(default or "none")),
+                **settings,
+            )
+            for flag, (value, text) in info.flags.items()
+        ]
+    flag = "split" if name == "splitter" else name.replace("_", "-")
+    option = Option(
+        [f"--{flag}", name],
+        type=_TYPES.get(name, _type(info)),
+        metavar=None if info.choices else _METAVARS.get(name, "N"),
+        help=info.help,
+        show_default=bool(default) and "default" not in info.help,
+        **settings,
+    )
+    return [option]
+
+
+def _type(info: OptionInfo) -> Any:
+    """Return the click type for the values of an option of scoring; None for a plain text."""
+    if info.is_count:
+        return click.IntRange(min=1)
+    if info.choices:
+        return Choices(lambda: info.choices)
+    return Parsed(info.parse) if info.parse else None
+
+
 def scoring_options(*names: str, **defaults: Any) -> Group:
     """Return the group of the scoring options `names`, by default of all but `on_error` and
     `progress`, which commands set. The group makes a dict of checked arguments of `ScoringOptions`.
     `defaults` replace defaults of `ScoringOptions`."""
     options: list[click.Parameter] = [IMPORT]
     for name in names or [name for name in SCORING_OPTIONS if name not in ("on_error", "progress")]:
-        info = SCORING_OPTIONS[name]
-        kind: Any = click.IntRange(min=1) if info.is_count else info.parse and Parsed(info.parse)
-        if name == "operations":
-            kind = Names(lambda: OPERATIONS)
-        elif name == "splitter":
-            kind = Parsed(_splitter)
-        elif info.choices and not info.flags:
-            kind = click.Choice(info.choices)
-        settings: dict[str, Any] = {"type": kind, "heading": "Scoring"}
-        settings["default"] = default = defaults.get(name, info.default)
-        if info.flags:
-            for flag, (value, text) in info.flags.items():
-                text += " (default)" if value == str(default or "none") else ""
-                options.append(Option([f"--{flag}", name], flag_value=value, help=text, **settings))
-            continue
-        flag = "split" if name == "splitter" else name.replace("_", "-")
-        words = {"operations": "A,B", "splitter": "NAME"}
-        settings["metavar"] = None if info.choices else words.get(name, "N")
-        settings["show_default"] = bool(default) and "default" not in info.help
-        options.append(Option([f"--{flag}", name], help=info.help, **settings))
+        options += _declared(name, defaults.get(name, SCORING_OPTIONS[name].default))
 
     def checked(imported: Any, **values: Any) -> dict[str, Any]:
         """Check the values of the options, and return them; the text `none` becomes None."""
