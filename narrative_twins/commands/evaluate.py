@@ -80,11 +80,13 @@ def evaluate(
         second (FILE): Labels by a second group of people, to compare with.
         results (NAME=FILE): Results of another scorer, as of `score --format jsonl`; can be
             repeated.
-        baselines (A,B): Baselines, or none (default: all).
+        baselines (A,B): Baselines, or none (default: all; textrank, lexrank and whole_text only
+            with --sentence-encoder).
         against (ROW): Test all rows against this one, for example trail.
         rule (NAME): Window in which turning point k is ranked: numbered (window k, as in the paper)
             or containing (the window that it is in).
-        sentence_encoder (ENCODER): For baselines that embed sentences.
+        sentence_encoder (ENCODER): For baselines that embed sentences, for example the encoder
+            before its training (default, if they are named: the default encoder).
         quiet: Show no progress and no estimate.
     """
     names = [name for name, _ in [*model, *results]]

@@ -24,6 +24,7 @@ from narrative_twins.evaluation.scorers import (
     Scorer,
     Scores,
     baseline_scorers,
+    embedding_baselines,
     encoder_runs,
     saved_runs,
 )
@@ -59,14 +60,17 @@ def evaluate(
         data: labelled stories (`load_labelled`), or a file, folder or Hub id, or a list; required.
         out: a folder for the result: `results.json` with the values of all stories, `table.md`,
             `table.tex`, and in `scores` the scores of encoders, which are not computed again.
-        baselines: names of registered baselines; default all. `()` for none.
+        baselines: names of registered baselines; `()` for none. Default all, but those that embed
+            texts only if there is a `sentence_encoder`.
         results: a dict from the name of another scorer, such as a language model, to files of its
             results, see `scorers.saved_runs`.
         second, split: see `load_labelled`.
         against: the name of a row, such as `"trail"` or `"default summarization"`, that all other
             rows are tested against.
         rule: for turning points, see `agreement_with_turning_points`.
-        sentence_encoder: the encoder of baselines that embed texts; default the default encoder.
+        sentence_encoder: the encoder of baselines that embed texts, for example one that was not
+            trained on stories; for baselines that are named, by default the default encoder. A note
+            below the table says whose vectors they compare.
         loading: options of `StoryEncoder.from_pretrained`.
         options: options of `score_stories`, see `ScoringOptions`.
 
@@ -108,6 +112,7 @@ def evaluate(
             runs = list(score(stories))
             values += measure(stories, name, runs, rule)
             notes += [(stories.name, note) for note in _notes(stories, name, runs)]
+        notes += [(stories.name, note) for note in _vector_notes(scorers, sentence_encoder)]
     summaries = [DataSummary.of(stories, rule) for stories in sets]
     comparison = Comparison(pd.concat(values, ignore_index=True), summaries, against, notes)
     if against is not None:
@@ -165,6 +170,13 @@ def _notes(stories: LabelledStories, scorer: str, runs: Sequence[Scores]) -> Ite
             f" {runs[0].context_tokens} tokens; each window is read with as much of its story as"
             " fits."
         )
+
+
+def _vector_notes(scorers: Sequence[tuple[str, Scorer]], encoder: Any) -> Iterator[str]:
+    """Yield whose vectors the baselines that embed texts compare, if there are such rows."""
+    if names := [name for name, _ in scorers if name in embedding_baselines()]:
+        whose = "the default encoder" if encoder is None else encoder_name(encoder)
+        yield f"{', '.join(names)}: by the vectors that {whose} gives to each sentence alone."
 
 
 def measure(

@@ -115,17 +115,26 @@ def _results(
 def baseline_scorers(
     names: str | Iterable[str] | None, encoder: Any, loading: Mapping[str, Any], progress: Any
 ) -> Iterator[tuple[str, Scorer]]:
-    """Yield the name and the scorer of each baseline in `names` (None: all). Baselines that embed
-    texts share `encoder`, which is loaded if it is a path, with device and dtype from `loading`."""
+    """Yield the name and the scorer of each baseline in `names`. None are all baselines, but those
+    that embed texts only if there is an `encoder` for them: by the encoder under test they would
+    measure it once more, under another name. They share `encoder`, by default the default encoder;
+    it is loaded if it is a path, with device and dtype from `loading`."""
     if names is not None and not isinstance(names, str):
         names = list(names)
     baselines = [] if names == [] else BASELINES.resolve(names)
+    if names is None and encoder is None:
+        baselines = [each for each in baselines if not isinstance(each, EmbeddingBaseline)]
     embeds = any(isinstance(baseline, EmbeddingBaseline) for baseline in baselines)
     if embeds and not hasattr(encoder, "encode"):
         shared = {name: value for name, value in loading.items() if name in ("device", "dtype")}
         encoder = StoryEncoder.from_pretrained(encoder, **shared)
     for name in (baseline.name for baseline in baselines):
         yield name, partial(_baseline_runs, name=name, encoder=encoder, progress=progress)
+
+
+def embedding_baselines() -> list[str]:
+    """Return the names of the registered baselines that compare the vectors of texts."""
+    return [each.name for each in BASELINES.resolve(None) if isinstance(each, EmbeddingBaseline)]
 
 
 def _baseline_runs(

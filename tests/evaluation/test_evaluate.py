@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 from itertools import pairwise
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -119,6 +120,24 @@ def test_lines_of_turning_points_equal_naive_loops(films, rule):
     assert found.summaries[0].left_out == outside * is_left_out
     left_out = f"15 turning points, {outside} of them ({outside / 15:.1%}) left out because"
     assert (left_out in found.tables()[0].caption) == is_left_out
+
+
+def test_baselines_by_vectors_say_whose_and_need_an_encoder(votes, bert_folder):
+    """By the encoder under test, `whole_text` would be its summarization under another name."""
+    by_vectors = {"textrank", "lexrank", "whole_text"}
+    options = {"operations": "summarization", "loading": {"dtype": "float32"}}
+    plain = evaluate({"tiny": bert_folder}, votes, **options)
+    scorers_of = set(plain.runs["scorer"])
+    assert {"tiny", "trail", "length"} < scorers_of and not by_vectors & scorers_of
+    assert plain.notes == []
+    other = StoryEncoder.from_pretrained(bert_folder, dtype="float32")
+    compared = evaluate({"tiny": bert_folder}, votes, sentence_encoder=other, **options)
+    assert by_vectors < set(compared.runs["scorer"])
+    whose = Path(bert_folder).name
+    note = f"textrank, lexrank, whole_text: by the vectors that {whose} gives to each sentence"
+    assert note in compared.tables()[0].to_markdown()
+    named = evaluate({}, votes, baselines="whole_text", **options)
+    assert "whole_text: by the vectors that the default encoder gives" in str(named.json()["notes"])
 
 
 def test_seeds_are_runs_of_a_line_and_tests_take_the_median_run(votes, bert_folder, tmp_path):
