@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Any, Literal, TypeAlias, TypeGuard
 
 from narrative_twins.stories.headings import regions_between_headings
@@ -16,8 +16,8 @@ from narrative_twins.stories.sentences import (
     check_splitter,
     is_blank,
     split_sentences,
-    with_cues,
 )
+from narrative_twins.stories.speech import with_cues
 from narrative_twins.text import shown_value
 
 Order: TypeAlias = tuple[int, ...]
@@ -235,11 +235,11 @@ def sentence_spans(
     split = check_splitter(splitter)
     if regions is None:
         regions = [(0, len(text))] if callable(splitter) else regions_between_headings(text)
-    by_region = (_split_region(text, region, split) for region in regions)
-    spans = with_cues(text, by_region) if split is split_sentences else list(chain(*by_region))
+    spans = [span for region in regions for span in _split_region(text, region, split)]
     if not spans:
         raise StoryError(_EMPTY)
-    return spans
+    is_by_rules = getattr(split, "func", split) is split_sentences  # also of a language
+    return with_cues(text, spans) if is_by_rules else spans
 
 
 def check_unicode(text: str, where: str) -> None:

@@ -15,6 +15,8 @@ from narrative_twins.stories.sentences import SPLITTERS, check_splitter
 
 from support.strategies import any_text
 
+LANGUAGES = ["de", "fr", "xx"] if find_spec("sentencex") else []
+
 SENTENCES = """
 "Stop!" I cried. / The dog stopped.
 "Who's there?" Mr. Bennet asked. / Nobody answered.
@@ -55,9 +57,7 @@ He saw a boat -- a boat! -- and ran. / "Hush!" --said Otto. / "Hush!" — said O
 A kite hung there. / " Who flies it? " Asked Runa. / " Me. " / It fell.
 runa woke. / mr. hale slept... but the barn was cold. / "who is it?" asked otto. / it rained.
 —Where is the key? Hanna asked. / —In the well, Otto said. / I dropped it.
-RUNA. Who is there? / It rained. / NO WAY. / Then he ran.
 OTTO. [Aside.] Only me. / I slept.
-_Witch._ Come in. / Sit down.
 """
 TAGS = """Otto snarled.|Otto laughed.|Runa responded.|Otto spat.|Otto mused aloud.|Otto's mother asked.|Otto’s old aunt demanded.
 |Otto and Runa asked together.|Otto asked no one in particular.|Otto, who was old, asked.|the old man wondered.
@@ -106,6 +106,82 @@ def test_the_name_of_a_speaker_is_one_sentence_with_the_speech(play):
     assert split_sentences(text) == sentences
 
 
+# Names of who speaks begin lines, and come again or have directions.
+CUES = r"""
+RUNA. Who is there? / It rained. / NO WAY. / RUNA. Then he ran.
+RUNA. Who is there? / OTTO. [Aside.] Only me. / WAITER. Soup? / It rained.
+_Witch._ Come in. / Sit down. / _Ogre._ Never. / _Ogre._ Ha. / _Witch._ Sit.
+RUNA WOKE AT DAWN. / THE LAMP WAS COLD. / OTTO HAD TAKEN THE MAP. / SHE RAN. / RUNA WOKE AT DAWN. / SHE RAN.
+HARBOUR TOWN, 1912. / Otto wrote a letter. / MARCH 3. / We left. / MARCH 3. / We left again.
+LONDON. / It rained. / MIDNIGHT. / The bell rang. / PARIS. / It snowed.
+_Never._ / He ran. / RUNA. / Nobody spoke again.
+"""
+
+
+@pytest.mark.parametrize("line", CUES.strip().split("\n"))
+def test_words_in_capitals_before_a_full_stop_are_a_name_only_in_a_play(line):
+    assert split_sentences(line.replace(" / ", "\n")) == line.split(" / ")
+
+
+UNSEEN = "\u200b\u200c\u200d\u200e\u200f\u00ad\u2060\ufe0f\ufeff\u202a\u202c\u2066\u2069\u061c"
+ENDS = """
+She found it! 🎉 / They danced all night. 🎉🎉 / Otto slept. 😴 / It rained.
+Runa won the race 🏆. / It rained. / Otto cried 😭! / He went home 🏠🏃. / Why 🤷🏽‍♀️? / Nobody knew.
+“She won 🏆!” / “Yes! 🎉” / "We won. ❤️" / It rained. 1️⃣ / The flag fell. 🇩🇪 / It rained… ☔️ / He ran.
+She won. :) / He wept. :-( / They ran ;) . / It rained. <3 / Then it stopped.
+"Stop! 😡" Tom shouted. / He ran.
+बिल्ली गई। / वह कहाँ है? / कोई नहीं जानता॥ / दोहा एक ॥१॥ / दोहा दो ॥ २ ॥ / अंत।
+بلی گئی۔ / وہ کہاں ہے؟ / بارش ہوئی۔
+ድመቷ ጠፋች። / የት ሄደች፧ / ዝናብ ዘነበ፡፡ / አለቀ።
+Կատուն գնաց։ / Անձրև էր գալիս։
+Η γάτα έφυγε. / Πού πήγε; / Έβρεχε.
+বিড়ালটি গেল। / বৃষ্টি হল।
+ឆ្មាបាត់។ / ភ្លៀងធ្លាក់។
+"""
+
+
+@pytest.mark.parametrize("line", ENDS.strip().split("\n"))
+def test_emoji_and_full_stops_of_other_scripts_end_sentences(line):
+    assert split_sentences(line.replace(" / ", " ")) == line.split(" / ")
+
+
+@pytest.mark.parametrize("unseen", UNSEEN)
+def test_characters_that_are_not_seen_do_not_hide_the_end_of_a_sentence(unseen):
+    sentences = [f"Runa woke.{unseen}", "It rained.", f"“Otto ran!{unseen}”{unseen}", "She fell."]
+    assert split_sentences(" ".join(sentences)) == sentences
+    sentences = [
+        f"Runa woke{unseen}.",
+        f"{unseen}It rained.",
+        f'{unseen}"No!" Otto said.',
+        "He ran.",
+    ]
+    assert split_sentences(" ".join(sentences)) == sentences
+
+
+# Speech and who spoke are one sentence, by the default and by the rules of the language.
+TAGS_OF_LANGUAGES = """
+zh:猫不见了。/“它去哪儿了？”小花问。/没有人回答。
+zh:「走吧！」他说。/“好。”/“再见。”
+ja:猫が消えた。/「どこへ行ったの？」とハナは聞いた。/誰も答えなかった。
+ko:고양이가 사라졌다. / “어디 갔어?” 하나가 물었다. / "여기 있어!"라고 민수가 대답했다. / 비가 왔다.
+ar:اختفت القطة. / "أين ذهبت؟" سألت هناء. / «هنا!» قال سامي. / لم يجب أحد.
+fa:گربه رفت. / «کجا رفت؟» هانا پرسید. / باران آمد.
+ur:بلی گئی۔ / "وہ کہاں گئی؟" ہانا نے پوچھا۔ / بارش ہوئی۔
+hi:बिल्ली गई। / “वह कहाँ गई?” हाना ने पूछा। / "यहाँ।" / बारिश हुई।
+vi:Con mèo biến mất. / “Nó đi đâu?” Hoa hỏi. / "Đây!" anh nói. / Không ai trả lời.
+tr:Kedi kayboldu. / “Nereye gitti?” diye sordu Ayşe. / "Burada!" Ali bağırdı. / Yağmur yağdı.
+"""
+
+
+@pytest.mark.parametrize("line", TAGS_OF_LANGUAGES.strip().split("\n"))
+def test_speech_and_who_spoke_are_one_sentence_in_every_language(line):
+    language, _, text = line.partition(":")
+    space = "" if language in ("zh", "ja") else " "
+    sentences = [sentence.strip() for sentence in text.split("/")]
+    for splitter in (None, language) if LANGUAGES else (None,):
+        assert list(Story.parse(space.join(sentences), splitter=splitter).sentences) == sentences
+
+
 def test_sentences_without_spaces_between_them():
     sentences = ["你好。", "我走了！", "“走吧！”他说。", "“好。”", "“再见。”"]
     assert split_sentences("".join(sentences)) == sentences
@@ -118,7 +194,6 @@ def test_time_is_linear():
     assert time.process_time() - started < 30  # with the square of the paragraphs: minutes
 
 
-LANGUAGES = ["de", "fr", "xx"] if find_spec("sentencex") else []
 marks = st.text("aA .!?…\"'“”„«»’—\n;。-*_`[](<>/1I\u200b", max_size=40)
 
 
@@ -211,7 +286,7 @@ fr: « Il y a quelqu'un ? » demanda-t-il. / — Entrez ! dit-elle. / « Assez. 
 es: —¡Soy yo! —gritó él—. / «¿Dónde está?», preguntó la Sra. Ruiz. / ¡Nadie lo sabía!
 ru: — Кто там? — спросил он. / Ветер в 8 ч. вечера. / — Это я. / Откройте!
 it: Il sig. Verdi partì. / «Entrate!» disse lei. / L'acqua saliva.
-hi: बूढ़े ने दरवाज़ा बंद किया। / "कौन है?" / उसने पूछा।
+hi: बूढ़े ने दरवाज़ा बंद किया। / "कौन है?" उसने पूछा। / "मैं।"
 ar: من هناك؟ / سأل الرجل. / كانت السماء تمطر!
 el: Ποιος είναι; / Ο κ. Παππάς χτύπησε.
 hy: Ջրաղացպանը փակեց դուռը։ / Անձրև էր գալիս։
