@@ -6,10 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from narrative_twins.stories.sentences import Span
+from typing import NamedTuple
 
 # Verbs of speech without their endings; `snapp?` is for "snaps" and "snapped".
 _REGULAR = """add admitt? agre announc answer argu ask assur bark beg?g? bellow bragg? call chant
@@ -215,12 +212,12 @@ class _Line(NamedTuple):
         return has_end and (self.is_marked or self.is_alone) and not _ALL_CAPITALS.match(self.after)
 
 
-def with_cues(text: str, spans: Sequence[Span]) -> list[Span]:
+def with_cues(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the spans of the sentences of a text, with each cue joined to the sentence after it,
     also across a blank line. A cue is the name of who speaks, such as `RUNA.`, at the beginning of
     a line."""
     cues = _cues(text, spans)
-    joined: list[Span] = []
+    joined: list[tuple[int, int]] = []
     is_open = False
     for at, (start, stop) in enumerate(spans):
         is_joined = is_open and not text[joined[-1][1] : start].strip()
@@ -229,7 +226,7 @@ def with_cues(text: str, spans: Sequence[Span]) -> list[Span]:
     return joined
 
 
-def _cues(text: str, spans: Sequence[Span]) -> set[int]:
+def _cues(text: str, spans: Sequence[tuple[int, int]]) -> set[int]:
     """Return the indices of the sentences that are cues, see `_Cast`."""
     starts = [at for at, span in enumerate(spans) if _begins_line(text, span[0])]
     sentences = [text[slice(*span)].strip() for span in (*spans, (0, 0))]
