@@ -13,6 +13,8 @@ CONTENTS = "contents"
 """Why a table of contents is left out. A heading before it does not belong to what follows."""
 HEADING, LICENCE, NOTE, PICTURE = "headings", "licence", "notes", "pictures"
 """Other reasons why blocks are left out."""
+METADATA = "metadata"
+"""Why text about a file or an edition, which is not of the book, is left out."""
 LONGEST_HEADING = 300
 """Characters of a heading. Longer ones are paragraphs that somebody has set as headings."""
 SHORT_LINE = 60

@@ -6,11 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from narrative_twins.books.blocks import HEADING, LICENCE, Block, letters_of
+from narrative_twins.books.blocks import HEADING, LICENCE, METADATA, Block, letters_of
 from narrative_twins.stories.sentences import Span
 
 MUCH = 0.05
-"""Share of the letters (without headings and licence) that may be left out without a warning."""
+"""Share of the letters that may be left out without a warning. Headings, licence and metadata are
+not counted."""
 
 
 class Chapter(NamedTuple):
@@ -65,7 +66,7 @@ class Book:
         for block in self.left_out:
             if block.reason != HEADING:
                 counts[block.reason] += 1
-                letters += len(block.letters) * (block.reason != LICENCE)
+                letters += len(block.letters) * (block.reason not in (LICENCE, METADATA))
         shown = ", ".join(f"{reason} ({count:,})" for reason, count in counts.items())
         notes = [f"Left out: {shown}."] if counts else []
         scored = sum(len(letters_of(self.text[slice(*span)])) for span in self.paragraphs)

@@ -16,6 +16,8 @@ Entries = Mapping[str, Sequence[tuple[str, int]]]
 """The entries of a table of contents, text and level, by the id of the element they lead to; by the
 empty string those for the document."""
 
+LEFT_OUT = "{narrative_twins}left-out"
+"""The attribute by which readers of other formats say why an element is left out."""
 NAVIGATION, PAGE_NUMBER = "navigation", "page numbers"
 """Reasons why parts of a document are left out, in addition to the reasons in `blocks`."""
 NOT_THE_STORY = {
@@ -118,7 +120,7 @@ class _HtmlReader:
         values = {local_name(key): value for key, value in element.items()}
         is_link = name == "a" and ":" not in values.get("href", ":").partition("#")[0]
         is_outer = (is_link or name == "sup") and {_LINK, "sup"}.isdisjoint(self._open)
-        reason = _reason(name, values)
+        reason = element.get(LEFT_OUT) or _reason(name, values)
         if reason is None and is_outer and self._is_note(element, name):
             reason = NOTE
         if reason is not None:

@@ -16,6 +16,7 @@ from narrative_twins.books.markdown import markdown_book
 from narrative_twins.books.odt import odt_book
 from narrative_twins.books.pdf import pdf_book
 from narrative_twins.books.plain_text import plain_book
+from narrative_twins.books.tei import tei_book
 from narrative_twins.extras import check_extra
 from narrative_twins.stories.reading import ROWS, decode
 from narrative_twins.stories.story import StoryError
@@ -59,6 +60,7 @@ BOOK_FORMATS = {
     "docx": BookFormat((".docx",), docx_book, "books"),
     "odt": BookFormat((".odt", ".ott"), odt_book, "books"),
     "pdf": BookFormat((".pdf",), pdf_book, "books"),
+    "tei": BookFormat((".xml", ".tei"), tei_book, "books"),
 }
 """The registry of formats by name. Files of unknown suffixes are text."""
 
@@ -77,6 +79,8 @@ def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
     - Word (docx): paragraphs with an outline level, such as in the styles `Heading 1` to
       `Heading 9`, are headings. Notes, comments, deleted text and text boxes are left out.
     - OpenDocument (odt): headings as marked; the same is left out as in Word.
+    - TEI: chapters are divisions, with acts and scenes in plays. Header, front and back matter,
+      cast list and notes are left out; a speech is a paragraph with the name of the speaker.
     - PDF: its text, as plain text. Two columns that are drawn line by line are read across.
     - Breaks between scenes are lines of marks (`* * *`, `#`, `---`) and `<hr>`. So are, where they
       are rare, more blank lines than usual in text, and empty paragraphs in other formats.

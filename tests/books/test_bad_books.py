@@ -27,6 +27,7 @@ from support.books import (
     epub,
     odt,
     pdf,
+    tei,
     word_paragraph,
     xhtml,
 )
@@ -100,6 +101,14 @@ BAD_BOOKS = {
             {"content.xml": "<a/>", "META-INF/manifest.xml": "<m><encryption-data/></m>"}
         ): "is encrypted; save it without a password",
     },
+    "xml": {
+        "<FictionBook/>": "is XML of a kind that is not read (its root is fictionbook): only TEI and",
+        "<TEI>": "is not well-formed XML",
+        "It rained.": "is not well-formed XML",
+        tei("<p/>"): NO_TEXT,
+        tei("", more="<front><p>It rained.</p></front>"): NO_TEXT,
+        tei("<q>" * 300 + "</q>" * 300): NESTED,
+    },
     "html": {
         b"<p>" + b"<b>" * 100_000: NESTED,
         b"<div>" * 300 + b"A b.": NESTED,
@@ -157,7 +166,7 @@ def test_limits_of_sizes(tmp_path, monkeypatch):
     assert "has more than 40 files inside" in problem_of(epub({"c.xhtml": CHAPTER}, more=many))
     chapters = [WrittenChapter(None, ["It rained."] * 30, [])]
     monkeypatch.setattr(markup, "MAX_ELEMENTS", 30)
-    for name in ("book.html", "book3.epub", "book.docx", "book.odt"):
+    for name in ("book.html", "book3.epub", "book.docx", "book.odt", "book.xml"):
         problem = problem_of(WRITERS[name](None, chapters), name)
         assert "has more than 30 elements; convert it to plain text" in problem
 
@@ -210,6 +219,7 @@ PLACES = {
     "book.odt": lambda doctype: archive(
         {"content.xml": f"{doctype}<d><body><text><p>&c;A</p></text></body></d>"}
     ),
+    "book.xml": lambda doctype: f"{doctype}<TEI><text><p>&c;A</p></text></TEI>".encode(),
     "c.epub": lambda doctype: epub({"c.xhtml": ENTITY.replace("<html", f"{doctype}<html")}),
     "ncx.epub": lambda doctype: epub({"c.xhtml": CHAPTER}, ncx=f"{doctype}<ncx>&c;</ncx>"),
 }
@@ -283,8 +293,10 @@ def chain_of_styles(length: int) -> bytes:
             "book.odt",
             lambda n: odt(f"<text:p>{'<text:s/>a' * n}</text:p>" + "<text:p>b</text:p>" * n),
         ),
+        ("book.xml", lambda n: tei(f"<sp>{'<stage>a</stage>' * n}<p>b</p>{'<l>b</l>' * n}</sp>")),
+        ("book.xml", lambda n: tei("<div type='scene'><w>a</w> <pc>.</pc></div>" * n)),
     ],
-    ids=["links", "contents", "places", "styles", "runs", "odt"],
+    ids=["links", "contents", "places", "styles", "runs", "odt", "speeches", "scenes"],
 )
 def test_work_is_proportional_to_the_input(name, made):
     """Calls of functions are counted, since time depends on what else the machine does."""

@@ -24,6 +24,7 @@ from support.books import (
     odt,
     outline,
     pdf,
+    tei,
     word_paragraph,
     xhtml,
 )
@@ -71,10 +72,19 @@ OPEN = (
     "</table:table-row></table:table>|<text:p><text:ruby><text:ruby-base>X</text:ruby-base>"
     "<text:ruby-text>X</text:ruby-text></text:ruby></text:p>"
 )
+TEI = (
+    "<p>X</p>|<div><head>X</head><head>X</head><p>X</p></div>|<div><div><head>X</head></div></div>|<p/>"
+    "|<sp><speaker>RUNA</speaker><stage>X</stage><p>X</p><p>X</p></sp>|<lg><l>X</l><l>X</l></lg>"
+    "|<sp><speaker>Otto</speaker><lg><l>X</l><stage>X</stage><l>X</l></lg></sp>|<stage>X</stage>"
+    "|<p>X<note>X</note><choice><sic>X</sic><corr>X</corr></choice> <hi>X</hi><lb/><pb/>X</p>"
+    "|<quote><l>X</l></quote>|<list><item>X</item></list>|<castList><castItem>X</castItem></castList>"
+    "|<table><row><cell>X</cell></row></table>|<fw>X</fw>|<figure><figDesc>X</figDesc></figure>"
+    "|<milestone unit='section'/>|<p>X <ref target='#a'>1</ref></p>|<p>Chapter 2</p>|<opener>X</opener>"
+)
 GONE = "<style:style style:name='gone'><style:text-properties text:display='none'/></style:style>"
 PAGE = "X|Chapter 1|1|2|The Mill 3|- 1 -|Page 1 of 2|Contents|3|The sea-|side"
 PIECES = {"txt": TEXT, "md": f"{TEXT}|# The Mill|[^1]: X|- X|X[^1]|7. X|> X", "html": HTML}
-PIECES |= {"epub": HTML, "docx": "|".join(WORD), "odt": OPEN, "pdf": PAGE}
+PIECES |= {"epub": HTML, "docx": "|".join(WORD), "odt": OPEN, "xml": TEI, "pdf": PAGE}
 
 
 def made(suffix: str, parts: list[str]) -> bytes:
@@ -89,6 +99,8 @@ def made(suffix: str, parts: list[str]) -> bytes:
         return pdf(*groups)
     if suffix == "docx":
         return docx("".join(parts))
+    if suffix == "xml":
+        return tei("".join(parts))
     if suffix == "odt":
         return odt("".join(parts), styles=GONE)
     return ("" if suffix == "html" else "\n\n").join(parts).encode()
@@ -336,6 +348,33 @@ FILES = [
         "navigation, deleted, asides, deleted",
     ),
     (
+        tei(f"<div><head>One</head>{PLAIN[0]}</div>", "The Sea: a TEI edition"),
+        "The Sea: One | A b.",
+        "metadata",
+    ),
+    (
+        tei(
+            "<div type='act'><head>ACT 1</head><div type='scene'><head>The Mill</head><head>I</head>"
+            "<stage> <hi>Enter</hi> Runa. </stage><sp><speaker>RUNA. </speaker>\n<p>Who?<note>No.</note>"
+            " Speak!</p></sp><sp><speaker>Otto.</speaker><stage>\nsoftly\n</stage><p>Only\nme.</p>"
+            "<p>A b.</p></sp><sp><speaker>ALL/SOME</speaker><lg><l>The sea was grey,</l><l>The sky was"
+            " wide.</l></lg><stage>(They go.)</stage></sp></div><div type='scene'><sp><speaker>RUNA"
+            "</speaker><p><w>Who</w>\n<w>ran</w>\n<pc>?</pc> <pc>(</pc> <w>Me</w></p></sp></div></div>"
+            "<div type='act' n='Two'><p>So<lb break='no'/>on<lb/>it <choice><orig>raind</orig><reg>rained"
+            "</reg></choice>.<ref target='#n'>1</ref></p><milestone rend='star'/><p>E f.</p></div>",
+            more="<front><titlePage>No.</titlePage><div type='prologue'><p>Hear.</p></div><castList>No."
+            "</castList></front>",
+        ),
+        "Prologue | Hear. // ACT 1 The Mill I | [Enter Runa.] | RUNA.\nWho? Speak! | Otto: [softly] Only me."
+        " | A b. | ALL/SOME: The sea was grey, | The sky was wide. | (They go.) // Scene 2 | RUNA\nWho ran?"
+        " (Me // Act Two | Soon it rained. | * E f.",
+        "front matter, front matter, notes, other readings, notes",
+    ),
+    (
+        tei("<p><w>It</w><c> </c>\n<w>ran</w>\n<pc>.</pc><c> </c>\n<pc>“</pc>\n<w>Go</w></p>"),
+        "- | It ran. “Go",
+    ),
+    (
         odt(
             "<text:tracked-changes><text:p>No.</text:p></text:tracked-changes>"
             "<text:p text:style-name='P1'>The Sea</text:p><text:p text:style-name='Subtitle'>X</text:p>"
@@ -383,7 +422,13 @@ FILES = [
         "title page, contents, contents",
     ),
 ]
-KINDS = {b"%PDF": "pdf", b"word/": "docx", b"content.xml": "odt", b"PK": "epub"}
+KINDS = {
+    b"%PDF": "pdf",
+    b"word/": "docx",
+    b"content.xml": "odt",
+    b"tei-c.org": "xml",
+    b"PK": "epub",
+}
 FILES = [
     (next(kind for mark, kind in KINDS.items() if mark in data), data, *case, "")
     for data, *case in FILES

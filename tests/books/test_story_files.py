@@ -17,7 +17,7 @@ from narrative_twins.books.story_files import count_story_files, read_story_file
 from narrative_twins.data.file_formats import read_records
 from narrative_twins.data.rows import RowError
 
-from support.books import WRITERS, WrittenChapter, outline, pdf
+from support.books import WRITERS, WrittenChapter, outline, pdf, tei
 
 ONE = [WrittenChapter("Chapter 1", ["It rained."], [])]
 
@@ -25,7 +25,7 @@ ONE = [WrittenChapter("Chapter 1", ["It rained."], [])]
 def test_without_the_libraries(monkeypatch):
     monkeypatch.setitem(sys.modules, "lxml", None)
     monkeypatch.setitem(sys.modules, "markdown_it", None)
-    for name in ("book.html", "book.md", "book3.epub", "book.docx"):
+    for name in ("book.html", "book.md", "book3.epub", "book.docx", "book.xml"):
         with pytest.raises(ValueError, match=r"^is [a-z]+: .*(lxml|markdown_it).*; or "):
             book_of(name, WRITERS[name](None, ONE))
     assert book_of("book.txt", b"It rained.").text == "It rained."
@@ -51,6 +51,38 @@ def test_formats_are_selected_by_suffix_or_by_name(tmp_path):
             assert expected in str(error)
     (fb2,) = read_story_files([str(tmp_path / "tale.fb2")])
     assert fb2.content is None and "convert it to EPUB" in fb2.problem
+
+
+def test_a_play_has_the_same_sentences_as_text_and_in_tei():
+    text = (
+        "ACT I\n\nScene 1\n\n[Enter Runa.]\n\nRUNA.\nWho is there? Speak!\n\nOTTO\nThe sea was grey,\n"
+        "The sky was wide.\n\nRUNA. [Aside.] Only he. It rained.\n\nScene 2\n\nOTTO\nOnly me."
+    )
+    speech = "<sp><speaker>{}</speaker>{}</sp>".format
+    scenes = [
+        "<stage>Enter Runa.</stage>"
+        + speech("RUNA.", "<p>Who is there? Speak!</p>")
+        + speech("OTTO", "<l>The sea was grey,</l><l>The sky was wide.</l>")
+        + speech("RUNA.", "<stage>Aside.</stage><p>Only he. It rained.</p>"),
+        speech("OTTO", "<p>Only me.</p>"),
+    ]
+    scene = "<div type='scene'><head>Scene {}</head>{}</div>".format
+    act = f"<div><head>ACT I</head>{''.join(scene(n, s) for n, s in enumerate(scenes, 1))}</div>"
+    as_text, as_tei = (
+        book_table(book_of(name, data))
+        for name, data in (("play.txt", text.encode()), ("play.xml", tei(act)))
+    )
+    assert as_tei.sentences.texts == as_text.sentences.texts and len(as_tei.sentences) == 8
+    assert [unit.text for unit in as_tei.chapters] == [unit.text for unit in as_text.chapters]
+
+
+def test_a_file_that_tei_includes_is_not_read(tmp_path):
+    (tmp_path / "secret.xml").write_text("<p>It snowed.</p>")
+    include = '<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="secret.xml"/>'
+    (tmp_path / "a.tei").write_bytes(tei(f"<p>It rained.</p>{include}"))
+    book = read_book(tmp_path / "a.tei")
+    assert outline(book) == "- | It rained."
+    assert book.problems == ("includes secret.xml, which is another file",)
 
 
 PLAYS = [

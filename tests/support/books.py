@@ -82,6 +82,19 @@ def odt_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
     )
 
 
+def tei_file(title: str | None, chapters: list[WrittenChapter]) -> bytes:
+    divisions = ""
+    for chapter in chapters:
+        mark = "<milestone unit='section'/>"
+        parts = _marked([chapter], lambda name: f"<head>{escape(name)}</head>", mark)
+        divisions += "<div>"
+        for part in parts:
+            is_marked = part == mark or part.startswith("<head>")
+            divisions += part if is_marked else f"<p>{escape(part)}</p>"
+        divisions += "</div>"
+    return tei(divisions, title)
+
+
 WRITERS = {
     "book.txt": text_file,
     "book.md": markdown_file,
@@ -90,6 +103,7 @@ WRITERS = {
     "book3.epub": epub3_file,
     "book.docx": docx_file,
     "book.odt": odt_file,
+    "book.xml": tei_file,
 }
 
 
@@ -135,6 +149,14 @@ def odt(body: str, title: str | None = None, styles: str = "") -> bytes:
         name = f"<dc:title>{escape(title)}</dc:title>"
         files["meta.xml"] = f'<m xmlns:dc="http://purl.org/dc/elements/1.1/">{name}</m>'
     return archive(files)
+
+
+def tei(body: str, title: str | None = None, more: str = "") -> bytes:
+    """A TEI document. `more` is what comes before the body, such as the front matter."""
+    named = "" if title is None else f"<title>{escape(title)}</title>"
+    header = f"<teiHeader><fileDesc><titleStmt>{named}</titleStmt></fileDesc></teiHeader>"
+    text = f"{header}<text>{more}<body>{body}</body></text>"
+    return f'<TEI xmlns="http://www.tei-c.org/ns/1.0">{text}</TEI>'.encode()
 
 
 def xhtml(body: str, head: str = "", doctype: str = "") -> str:
