@@ -166,7 +166,7 @@ def is_tag(speech: str, after: str, is_led: bool = False) -> bool:
     return bare is not None and not after[bare.end() :].lstrip()[:1].islower()
 
 
-class _Line(NamedTuple):
+class _LineStart(NamedTuple):
     """A sentence that begins a line, and perhaps is the name of who speaks after it.
 
     Attributes:
@@ -232,7 +232,7 @@ def _cues(text: str, spans: Sequence[tuple[int, int]]) -> set[int]:
     sentences = [text[slice(*span)].strip() for span in (*spans, (0, 0))]
     begin = {*starts, len(spans)}
     lines = [
-        _Line(
+        _LineStart(
             NAME.fullmatch(sentences[at][: MAX_CUE + 1]),
             at + 1 in begin,
             sentences[at + 1][:MAX_CUE],
@@ -252,7 +252,7 @@ class _Cast:
     - names in other letters, `Witch.`, if such names are frequent nearby.
     """
 
-    def __init__(self, lines: Sequence[_Line]) -> None:
+    def __init__(self, lines: Sequence[_LineStart]) -> None:
         counts = Counter(line.name for line in lines if line.form)
         distinct = [line for line in lines if line.is_distinct]
         self.names = {line.name for line in distinct if counts[line.name] > 1}
@@ -261,7 +261,7 @@ class _Cast:
         runs = zip(*(often[start:] for start in range(_RECURS + 1)), strict=False)
         self.near = {at for run in runs if run[-1] - run[0] <= _NEAR for at in run}
 
-    def speaks(self, number: int, line: _Line) -> bool:
+    def speaks(self, number: int, line: _LineStart) -> bool:
         """Return whether a line, the one with this number, is a cue."""
         if not line.is_before_speech:
             return False
