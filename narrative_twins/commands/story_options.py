@@ -17,8 +17,6 @@ FILES = (
     " Parquet or a data set on the Hub (one per row), or a folder of these files; - or none is"
     " standard input."
 )
-
-
 INPUT_FORMATS = Choices(lambda: ["auto", *ROWS, *BOOK_FORMATS])
 
 

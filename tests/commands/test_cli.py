@@ -39,6 +39,17 @@ def test_help_imports_nothing_large():
     run_python("-c", code)
 
 
+def test_a_command_imports_no_room_of_others():
+    """`score` asks no language model, makes no data and serves no page."""
+    code = """if True:
+        import sys
+        import narrative_twins.commands.score
+        print(*sorted({name.split(".")[1] for name in sys.modules if "narrative_twins." in name}))"""
+    rooms = set(run_python("-c", code).split())
+    assert rooms >= {"commands", "books", "show"}
+    assert not rooms & {"app", "making", "prompting", "evaluation", "training"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
