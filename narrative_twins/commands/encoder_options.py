@@ -17,8 +17,10 @@ class EncoderOptions:
     """Options of the encoder to load, as for `StoryEncoder.from_pretrained`.
 
     Attributes:
-        model (ENCODER): Folder or Hub id of the encoder (default: the default encoder, for
-            English).
+        model (ENCODER): default, base, multilingual, or folder or Hub id of an encoder (default:
+            default, for English).
+        base_folder (DIR): Folder with the base of an adapter, such as base and multilingual
+            (default: from the Hub, or its cache).
         revision (NAME): Branch, tag or commit of an encoder on the Hub.
         device (NAME): Device, such as cpu or cuda:0 (default: an accelerator, if any).
         dtype (NAME): Precision, such as float32 (default: the fastest that keeps ranks).
@@ -32,6 +34,7 @@ class EncoderOptions:
 
     heading: ClassVar = "Encoder"
     model: str | None = None
+    base_folder: str | None = None
     revision: str | None = None
     device: str | None = None
     dtype: str = "auto"

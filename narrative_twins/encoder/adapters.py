@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import copy
+import math
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+import torch
+
+_NO_EFFECT = frozenset(
+    "alpha_pattern auto_mapping base_model_name_or_path bias exclude_modules inference_mode"
+    " init_lora_weights loftq_config lora_alpha lora_dropout megatron_core peft_type peft_version"
+    " qalora_group_size r rank_pattern revision target_modules task_type use_rslora".split()
+)
+"""The settings of a LoRA adapter that `merge_lora` knows, or that do not change its weights."""
 
 
 def has_adapter(model: Any) -> bool:
@@ -39,6 +50,51 @@ def merged_copy(model: Any) -> Any:
     merged = copy.deepcopy(model)
     merge_adapters(merged)
     return merged
+
+
+def is_plain_lora(config: Mapping[str, Any], keys: Iterable[str]) -> bool:
+    """Return whether `merge_lora` can merge the adapter with this `adapter_config.json` and weights
+    of these names: LoRA (Hu et al., 2022) of linear layers, without the later additions, such as
+    DoRA."""
+    return (
+        config.get("peft_type") == "LORA"
+        and all(key.endswith((".lora_A.weight", ".lora_B.weight")) for key in keys)
+        and config["target_modules"] != "all-linear"
+        and config.get("bias", "none") == "none"
+        and config.get("init_lora_weights", True) in (True, False, "gaussian")
+        and not any(config.get(key) for key in ("alpha_pattern", "exclude_modules", "rank_pattern"))
+        and not any(value for key, value in config.items() if key not in _NO_EFFECT)
+    )
+
+
+def merge_lora(
+    model: Any, config: Mapping[str, Any], weights: Mapping[str, torch.Tensor]
+) -> set[str]:
+    """Add the products of the low-rank `weights` of an adapter to the weights of the linear layers
+    of a model, in place. `config` is its `adapter_config.json`, for which `is_plain_lora` is true.
+    Returns the names of weights that are missing, of other sizes, or not part of the model; if
+    there are any, the model is unchanged."""
+    targets = config["target_modules"]
+    if not isinstance(targets, str):  # else it is a regular expression
+        targets = rf"(.*\.)?({'|'.join(map(re.escape, targets))})"
+    size = config["r"]
+    scale = config["lora_alpha"] / (math.sqrt(size) if config.get("use_rslora") else size)
+    layers: dict[torch.nn.Linear, tuple[str, str]] = {}
+    shapes: dict[str, tuple[int, int]] = {}
+    for name, layer in model.named_modules():
+        if isinstance(layer, torch.nn.Linear) and re.fullmatch(targets, name):
+            down, up = (f"base_model.model.{name}.lora_{part}.weight" for part in "AB")
+            layers[layer] = down, up
+            shapes |= {down: (size, layer.in_features), up: (layer.out_features, size)}
+    fitting = {key for key, weight in weights.items() if shapes.get(key) == weight.shape}
+    if wrong := {*weights, *shapes} - fitting:
+        return wrong
+    with torch.no_grad():
+        for layer, keys in layers.items():
+            first, second = (weights[key].to(layer.weight.device, torch.float32) for key in keys)
+            layer.weight.copy_(layer.weight.float() + scale * (second @ first))
+    model.merged_adapter = "LORA"
+    return set()
 
 
 def merge_adapters(model: Any) -> None:

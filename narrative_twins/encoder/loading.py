@@ -19,12 +19,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 import torch
 from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.utils.tqdm import are_progress_bars_disabled, enable_progress_bars
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
-from narrative_twins.encoder.adapters import merge_adapters
+from narrative_twins.encoder.adapters import is_plain_lora, merge_adapters, merge_lora
 from narrative_twins.extras import check_extra
 from narrative_twins.text import LONGEST_MESSAGE, shortened
 from narrative_twins.writing import digest_of_files
@@ -36,9 +38,18 @@ Attention: TypeAlias = Literal["auto", "packed", "padded"]
 POOLINGS: tuple[str, ...] = get_args(Pooling)
 ATTENTIONS: tuple[str, ...] = get_args(Attention)
 
-DEFAULT_ENCODER = Path(__file__).parent / "default"
+PACKAGED = {"default": Path(__file__).parent / "default"}
+"""The folders of the encoders in this package, by their names."""
+DEFAULT_ENCODER = PACKAGED["default"]
 
-_HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only", "force_download")
+_HUB_OPTIONS = (
+    "revision",
+    "token",
+    "cache_dir",
+    "local_files_only",
+    "force_download",
+    "base_folder",
+)
 _DTYPES = ("auto", "checkpoint", "float32", "bfloat16", "float16", "float64")
 _OTHER_MODELS = tuple(
     "albert- bart- bert- camembert- ctrl deberta- distilbert- distilroberta- electra- flaubert gpt"
@@ -66,36 +77,65 @@ def default_encoder() -> str:
     return str(DEFAULT_ENCODER)
 
 
+def encoder_path(name: str | Path | None) -> str:
+    """Return the folder or Hub id that the name of an encoder means. None means the default
+    encoder; `"default"`, `"base"` and `"multilingual"` are the encoders in this package, also where
+    a folder has this name, which is `"./base"`. A name without an organization means a model of
+    sentence-transformers: `"all-MiniLM-L6-v2"` → `"sentence-transformers/all-MiniLM-L6-v2"`."""
+    resolved = str(PACKAGED.get(str(name or "default"), name))
+    is_short = "/" not in resolved and not resolved.startswith(_OTHER_MODELS)
+    if is_short and not os.path.exists(resolved):
+        return f"sentence-transformers/{resolved}"
+    return resolved
+
+
 def resolve_name(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the folder or Hub id that `name` means, and the options of `from_pretrained` to load
-    it with. None means the default encoder. A name without an organization means a model of
-    sentence-transformers: `"all-MiniLM-L6-v2"` → `"sentence-transformers/all-MiniLM-L6-v2"`. The
-    options are a copy of `options`, with `local_files_only` set if the Hub can't be reached. Raises
-    OSError if the Hub can't be reached, and the encoder is neither a folder nor in the cache."""
-    resolved, options = str(DEFAULT_ENCODER if name is None else name), dict(options)
-    if os.path.exists(resolved):
-        return resolved, options
-    if "/" not in resolved and not resolved.startswith(_OTHER_MODELS):
-        resolved = f"sentence-transformers/{resolved}"
-    is_hub_id = resolved.count("/") == 1 and not resolved.startswith((".", "/", "~"))
-    if options.get("local_files_only") or constants.HF_HUB_OFFLINE or not is_hub_id:
-        return resolved, options
+    """Return the `encoder_path` of a name, and the options of `from_pretrained` to load it with: a
+    copy of `options`, with `local_files_only` set if the Hub can't be reached. Raises OSError if
+    the Hub can't be reached, and the encoder, or the base of an adapter in a folder, is neither a
+    folder nor in the cache."""
+    path, options = encoder_path(name), dict(options)
+    problem = f"encoder {str(name)!r} can't be loaded"
+    if os.path.exists(f"{path}/adapter_config.json") and (adapter := adapter_at(path, **options)):
+        base, base_hub = adapter
+        cure = "connect once, or give the folder of the base: base_folder= (--base-folder DIR)"
+        if not _is_reachable(base, base_hub, f"{problem} without its base {base!r}:", cure):
+            options["local_files_only"] = True
+    elif not _is_offline(options):
+        cure = "connect, or name a folder"
+        if not _is_reachable(path, options, f"{problem}: it is not a folder,", cure):
+            options["local_files_only"] = True
+    return path, options
+
+
+def _is_offline(options: Mapping[str, Any]) -> bool:
+    """Return whether the options or the environment say that the Hub is not asked."""
+    return bool(options.get("local_files_only") or constants.HF_HUB_OFFLINE)
+
+
+def _is_reachable(path: str, options: Mapping[str, Any], problem: str, cure: str) -> bool:
+    """Return False if the Hub can't be reached and the checkpoint `path`, a Hub id, is in the
+    cache; True if the Hub can be reached, or `path` is no Hub id. `options` are `hub_options`.
+    Raises OSError, with the problem and its cure, if it can't be reached and there is no copy."""
+    is_hub_id = path.count("/") == 1 and not path.startswith((".", "/", "~"))
+    if os.path.exists(path) or not is_hub_id:
+        return True
     revision = None if options.get("revision") is None else str(options["revision"])
-    try:  # asked once, since libraries would retry for minutes
-        url = hf_hub_url(resolved, "config.json", revision=revision)
-        get_hf_file_metadata(url, token=options.get("token"), timeout=10)
-    except HfHubHTTPError:
-        pass  # What the Hub answers is reported with more detail where the files are loaded.
-    except Exception as error:
-        cache = options.get("cache_dir")
-        if not try_to_load_from_cache(resolved, "config.json", cache_dir=cache, revision=revision):
-            problem = (
-                f"encoder {str(name)!r} can't be loaded: it is not a folder, the Hub can't be"
-                f" reached ({error}), and there is no copy in the cache; connect, or name a folder"
-            )
-            raise OSError(shortened(problem, LONGEST_MESSAGE)) from error
-        options["local_files_only"] = True
-    return resolved, options
+    reason: Exception | str = "offline mode is set"
+    if not _is_offline(options):
+        try:  # asked once, since libraries would retry for minutes
+            url = hf_hub_url(path, "config.json", revision=revision)
+            get_hf_file_metadata(url, token=options.get("token"), timeout=10)
+            return True
+        except HfHubHTTPError:
+            return True  # What the Hub answers is reported with more detail on loading.
+        except Exception as error:
+            reason = error
+    cache = options.get("cache_dir")
+    if try_to_load_from_cache(path, "config.json", cache_dir=cache, revision=revision):
+        return False
+    message = f"the Hub can't be reached ({reason}), and there is no copy in the cache; {cure}"
+    raise OSError(shortened(f"{problem} {message}", LONGEST_MESSAGE))
 
 
 def fingerprint(name: str | Path, config: Any) -> str | None:
@@ -111,13 +151,13 @@ def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
     """Return what the vectors of an encoder depend on, as JSON data by name, such as `{"dtype":
     "float32", "context tokens": 512, ...}`. `encoder` is the `StoryEncoder` loaded from `name`,
     with None for the default encoder. A run can be resumed only with equal settings."""
-    name = str(name or default_encoder())
-    return {
+    name = encoder_path(name)
+    # An empty prompt is left out, so that runs from before there were prompts can be resumed.
+    return ({"prompt": encoder.prompt} if encoder.prompt else {}) | {
         "model": Path(name).resolve().name if Path(name).exists() else name,
         "model fingerprint": fingerprint(name, encoder.model.config),
         "dtype": encoder.dtype_name,
         "context tokens": encoder.context_tokens,
-        "prompt": encoder.prompt,
     }
 
 
@@ -172,7 +212,9 @@ def load_tokenizer(name: str | Path, **options: Any) -> Any:
         adapter = adapter_at(name, **hub)
         if adapter is not None and not find_file(name, "tokenizer_config.json", hub):
             name, options = adapter[0], _without_hub_options(options) | adapter[1]
-        return AutoTokenizer.from_pretrained(name, **{"trust_remote_code": False, **options})
+        options = {"trust_remote_code": False, **options}
+        options.pop("base_folder", None)
+        return AutoTokenizer.from_pretrained(name, **options)
 
 
 def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
@@ -192,6 +234,8 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
         model = load_model(kind, base, **_without_hub_options(options) | base_hub)
         _merge_adapter(model, name, hub_options(options))
         return model
+    if options.pop("base_folder", None) is not None:
+        raise OSError(f"base_folder= is for adapters, and encoder {str(name)!r} is none")
     # The attention that `config.json` names is not used: it could be a kernel of the Hub, whose
     # code would run.
     options = {"attn_implementation": None, **options, "use_safetensors": True}
@@ -237,12 +281,20 @@ def adapter_at(name: str | Path, **options: Any) -> tuple[str, dict[str, Any]] |
             return None
         if whole:
             raise ValueError("it has both an adapter and weights of a whole model; remove one")
-        base = config["base_model_name_or_path"]
-        if Path(base).is_absolute() and not Path(base).exists():
-            raise ValueError(f"no base at {base!r}; correct base_model_name_or_path")
-    base_hub = {key: value for key, value in hub.items() if key != "revision"}
-    if config.get("revision"):
-        base_hub["revision"] = config["revision"]
+        return _base_of(config, hub)
+
+
+def _base_of(adapter: Mapping[str, Any], hub: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the result of `adapter_at` from an `adapter_config.json`. Raises ValueError if the
+    folder of the base does not exist."""
+    folder = hub.get("base_folder")
+    base = str(folder or adapter["base_model_name_or_path"])
+    if not Path(base).exists() and (folder or Path(base).is_absolute()):
+        setting = "base_folder" if folder else "base_model_name_or_path"
+        raise ValueError(f"no base at {base!r}; correct {setting}")
+    base_hub = {key: hub[key] for key in hub if key not in ("revision", "base_folder")}
+    if adapter.get("revision") and not folder:
+        base_hub["revision"] = adapter["revision"]
     return base, base_hub
 
 
@@ -251,24 +303,40 @@ def _merge_adapter(model: Any, name: str | Path, hub: dict[str, Any]) -> None:
     `model`. `hub` are the `hub_options` of the adapter. All weights of the model can be trained
     afterwards. Raises OSError if the adapter can't be loaded or merged."""
     with loading_errors(name), _quiet(name):
-        if find_file(name, "adapter_model.safetensors", hub) is None:
+        file = find_file(name, "adapter_model.safetensors", hub)
+        if file is None:
             raise ValueError(f"no adapter_model.safetensors; {_SAVE}")
-        check_extra("peft")
-        # `load_adapter` replaces the renamings of weights on loading, which saving reverts, by
-        # renamings of the adapter's weights.
-        renamings = getattr(model, "_weight_conversions", None)
-        info = model.load_adapter(str(name), adapter_kwargs=hub, use_safetensors=True)
-        model._weight_conversions = renamings
-        if wrong := {*info.missing_keys, *info.unexpected_keys}:
+        config, weights = read_json(name, "adapter_config.json", hub), load_file(file)
+        is_plain = is_plain_lora(config, weights)
+        if is_plain:
+            wrong = merge_lora(model, config, weights)
+        else:
+            wrong = _load_with_peft(model, name, hub)
+        if wrong:
             raise ValueError(
                 f"{len(wrong)} weights of the adapter are missing or not part of the model"
                 f" ({min(wrong)}, ...); its base is another model"
             )
-        merge_adapters(model)
-        # `peft` freezes the weights of the base.
-        model.requires_grad_(True)
+        if not is_plain:
+            merge_adapters(model)
         if problem := _not_finite(model):
             raise ValueError(f"with the adapter, {problem}")
+    # What depends on the encoder, such as saved scores, depends on the adapter, not on its base.
+    model.name_or_path = str(name)
+
+
+def _load_with_peft(model: Any, name: str | Path, hub: Mapping[str, Any]) -> set[str]:
+    """Load an adapter into the layers of its base by its library, and return the names of weights
+    that are missing or not part of the model. Arguments are as for `_merge_adapter`."""
+    check_extra("peft")
+    # `load_adapter` replaces the renamings of weights on loading, which saving reverts, by
+    # renamings of the adapter's weights.
+    renamings = getattr(model, "_weight_conversions", None)
+    hub = {key: value for key, value in hub.items() if key != "base_folder"}
+    info = model.load_adapter(str(name), adapter_kwargs=hub, use_safetensors=True)
+    model._weight_conversions = renamings
+    model.requires_grad_(True)  # the library freezes the weights of the base
+    return {*info.missing_keys, *info.unexpected_keys}
 
 
 def check_weights(name: str | Path, options: Mapping[str, Any]) -> list[str]:
@@ -496,7 +564,9 @@ def _without_hub_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def find_file(name: str | Path, file: str, hub: Mapping[str, Any]) -> str | None:
     """Return the local path of a file of the checkpoint `name`, after a download if the checkpoint
     is on the Hub; None if the checkpoint has no such file. `hub` are the `hub_options`."""
-    path: str | None = cached_file(name, file, _raise_exceptions_for_missing_entries=False, **hub)
+    options = {key: value for key, value in hub.items() if key != "base_folder"}
+    options["_raise_exceptions_for_missing_entries"] = False
+    path: str | None = cached_file(name, file, **options)
     return path
 
 
@@ -529,9 +599,12 @@ def loading_errors(name: str | Path, kind: str = "encoder") -> Iterator[None]:
 
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
-    """Hide all progress bars of transformers within the `with` block, also of downloads."""
+    """Hide the progress bars of transformers within the `with` block, except of downloads."""
     was_enabled = transformers_logging.is_progress_bar_enabled()
+    downloads_shown = not are_progress_bars_disabled()
     transformers_logging.disable_progress_bar()
+    if downloads_shown:
+        enable_progress_bars()
     try:
         yield
     finally:

@@ -119,7 +119,8 @@ class StoryEncoder:
                 `"checkpoint"` is the precision of the saved weights.
             pooling, prompt, prompt_name, context_tokens, batch_tokens, attention: see
                 `StoryEncoder`.
-            options: for `from_pretrained` of model and tokenizer, such as `revision` or `token`.
+            options: for `from_pretrained` of model and tokenizer, such as `revision` or `token`;
+                and `base_folder`, the folder of the base of an adapter.
 
         Raises:
             OSError: the model or tokenizer can't be loaded, or the weights do not fit the model.

@@ -32,7 +32,7 @@ from narrative_twins.baselines.scorers import cosine_matrix
 from narrative_twins.books.story_files import count_story_files, read_story_files
 from narrative_twins.data.label_tables import as_released
 from narrative_twins.data.rows import RowError, check_list, check_story, twin_windows, window_sizes
-from narrative_twins.encoder.loading import default_encoder, fingerprint
+from narrative_twins.encoder.loading import encoder_path, fingerprint
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.facts import DatasetFacts
 from narrative_twins.making.generated_rows import (
@@ -203,7 +203,7 @@ class SentenceEmbedder:
         device: str | None = None,
         pooling: Literal["checkpoint", "pooler"] = "checkpoint",
     ) -> None:
-        self.name, self.pooling = str(name or default_encoder()), pooling
+        self.name, self.pooling = encoder_path(name), pooling
         self._encoder = StoryEncoder.from_pretrained(name, device=device, dtype="float32")
         # Distinguishes encoders of the same name.
         self.fingerprint = fingerprint(self.name, self._encoder.model.config)

@@ -181,6 +181,38 @@ def test_broken_adapters_are_refused(problem, wrapped, monkeypatch):
     assert not (folder / "executed").exists()
 
 
+PLAIN = {
+    "names": {"target_modules": ["query", "dense"]},
+    "a pattern": {"target_modules": r".*layer\.1\..*(key|value)"},
+    "its scale": {"target_modules": ["value"], "use_rslora": True, "lora_alpha": 5},
+    "normal numbers": {"target_modules": ["key"], "init_lora_weights": "gaussian"},
+}
+
+
+@pytest.mark.parametrize("options", PLAIN)
+def test_plain_lora_is_merged_without_the_library(options, first, tmp_path, monkeypatch):
+    """As by `peft`, to 1e-6 in float32."""
+    config = peft.LoraConfig(r=3, **PLAIN[options])
+    adapted = changed(peft.get_peft_model(AutoModel.from_pretrained(first), config))
+    adapted.save_pretrained(tmp_path)
+    monkeypatch.setattr(extras, "version", Mock(side_effect=PackageNotFoundError))
+    model = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32").model
+    expected = adapted.merge_and_unload().state_dict()
+    plain = AutoModel.from_pretrained(first).state_dict()
+    assert any(not torch.equal(weight, plain[name]) for name, weight in expected.items())
+    for name, weight in model.state_dict().items():
+        assert torch.allclose(weight, expected[name], atol=1e-6), name
+    tensors = load_file(tmp_path / WEIGHTS)
+    wrong = min(tensors)
+    for change in (
+        tensors | {"x.lora_A.weight": torch.ones(1)},
+        tensors | {wrong: tensors[wrong][:-1]},
+    ):
+        save_file(change, tmp_path / WEIGHTS)
+        with pytest.raises(OSError, match="1 weights of the adapter are missing or not part"):
+            StoryEncoder.from_pretrained(tmp_path)
+
+
 def test_adapter_without_the_library(wrapped, monkeypatch):
     monkeypatch.setattr(extras, "version", Mock(side_effect=PackageNotFoundError))
     with pytest.raises(OSError, match=r"pip install 'narrative_twins\[peft\]'"):
