@@ -17,10 +17,10 @@ from narrative_twins.encoder.loading import (
     hide_default_model_warning,
 )
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.engine import score_stories
+from narrative_twins.salience.engine import handled, outcomes, score_stories
 from narrative_twins.salience.options import SCORING_OPTIONS, ScoringOptions
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.stories.story import Story, StoryError, check_stories, is_table, plain_row
+from narrative_twins.stories.story import Story, check_stories, is_table, plain_row
 
 logger = logging.getLogger(__name__)
 
@@ -128,14 +128,11 @@ class SaliencePipeline(Pipeline):
         if not is_map_style or is_table(inputs):
             check_stories(inputs)
         _, scoring, _ = self._sanitize_parameters(**options)
-        if self._batch_size is not None:  # of transformers, for all calls
-            scoring = {"batch_size": self._batch_size} | scoring
-        scoring = self._forward_params | scoring
 
         def start() -> Iterator[Result]:
             """Return a new iterator over the results of all stories."""
             items = map(inputs.__getitem__, range(len(inputs))) if is_map_style else inputs
-            return self._stream(items, scoring)
+            return handled(outcomes(items, self.encoder, scoring["options"]), scoring["options"])
 
         if not isinstance(inputs, (list, tuple)):
             return CountedResults(start, len(inputs)) if isinstance(inputs, Sized) else start()
@@ -165,32 +162,12 @@ class SaliencePipeline(Pipeline):
 
         return push_encoder(self.encoder, repo_id, **options)
 
-    def _stream(self, stories: Iterable[Any], options: dict[str, Any]) -> Iterator[Result]:
-        """Yield the result of each story, in order; None for a story that is skipped."""
-        on_error, skipped = options.get("on_error", "raise"), list[StoryError]()
-
-        def record(error: StoryError) -> None:
-            """Add the error of a skipped story to `skipped`, and report the error."""
-            skipped.append(error)
-            if callable(on_error):
-                on_error(error)
-            else:
-                logger.warning("skipped %s", error)
-
-        if on_error != "raise":
-            options = options | {"on_error": record}
-        # All stories that are skipped before a result have been recorded when it is there.
-        for result in score_stories(stories, self.encoder, **options):
-            yield from [None] * len(skipped)
-            skipped.clear()
-            yield result
-        yield from [None] * len(skipped)
-
     def _sanitize_parameters(
         self, **options: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Check the options of a call. Return the options of `preprocess` (none), `_forward` (all)
-        and `postprocess` (none). Raises a `TypeError` for an unknown option."""
+        """Check the options of the pipeline, or of a call, which has the pipeline's but for those
+        that it sets. Return the options of `preprocess` (none), of `_forward` (`options`) and of
+        `postprocess` (none). Raises a `TypeError` for an unknown option."""
         options.pop("num_workers", None)
         for name in options:
             if name not in SCORING_OPTIONS:
@@ -200,19 +177,21 @@ class SaliencePipeline(Pipeline):
                     f" given to pipeline() as model_kwargs={{{name!r}: ...}}",
                 )
                 raise TypeError(f"unknown option {name!r}; {hint}")
-        if options:
-            checked = ScoringOptions(**options)
-            options = {name: getattr(checked, name) for name in options}
-        return {}, options, {}
+        if self._batch_size is not None:  # which transformers keeps for all calls
+            options = {"batch_size": self._batch_size} | options
+        fields = getattr(self, "_fields", {}) | options
+        checked = ScoringOptions(**fields)
+        if not hasattr(self, "_fields"):  # an iterator over operations can be read once
+            self._fields = {name: getattr(checked, name) for name in fields}
+        return {}, {"options": checked}, {}
 
     def preprocess(self, inputs: Any) -> dict[str, Any]:
         """Return `{"story": inputs}`. The story is unchanged: the engine parses it."""
         return {"story": inputs}
 
-    def _forward(self, model_inputs: dict[str, Any], **options: Any) -> dict[str, Any]:
+    def _forward(self, model_inputs: dict[str, Any], options: ScoringOptions) -> dict[str, Any]:
         """Score one story, and return `{"salience": result}`, where a skipped story has None."""
-        encoder = self.encoder
-        results = score_stories([model_inputs["story"]], encoder, ScoringOptions(**options))
+        results = score_stories([model_inputs["story"]], self.encoder, options)
         return {"salience": next(results, None)}
 
     postprocess: Any = itemgetter("salience")

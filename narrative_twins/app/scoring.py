@@ -17,7 +17,6 @@ from narrative_twins.books.scoring import score_book
 from narrative_twins.books.table import book_table
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import score_stories
-from narrative_twins.salience.options import Approximation
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.story import Story, StoryError, parse_windows
 
@@ -26,7 +25,7 @@ KEPT = 64  # results in memory, for downloads and other shades; older ones are d
 
 Method: TypeAlias = Literal["one pass", "exact"]
 ONE_PASS, EXACT = get_args(Method)
-METHODS: dict[str, Approximation | None] = {ONE_PASS: "one-pass", EXACT: None}
+METHODS: dict[str, Literal["one-pass"] | None] = {ONE_PASS: "one-pass", EXACT: None}
 """The values of the option `approximate`, by their names on the page."""
 ERRORS = (ValueError, TypeError, OSError)  # of input that can't be scored
 
@@ -110,7 +109,7 @@ class Scoring:
                 table, self.encoder, levels=levels, approximate=approximate, progress=update
             )
 
-    def _approximation(self, method: str, text: str, sentences: int) -> Approximation | None:
+    def _approximation(self, method: str, text: str, sentences: int) -> Literal["one-pass"] | None:
         """Return the option `approximate` for a method of the page. Raises a `ValueError` for an
         unknown method, too long a text, or too many sentences for exact scores."""
         if method not in tuple(METHODS):

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,12 @@ from narrative_twins.books.book import Book
 from narrative_twins.books.result import BookSalience
 from narrative_twins.books.table import LEVELS, BookTable, Level, Unit, book_table, within
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.engine import check_one_pass, loaded_encoder, score_stories
-from narrative_twins.salience.operations import EXACTLY, Operation, resolve_operations
+from narrative_twins.salience.engine import Engine, check_one_pass, loaded_encoder
+from narrative_twins.salience.operations import EXACTLY, Operation
 from narrative_twins.salience.options import FAST, ScoringOptions
-from narrative_twins.salience.plans import (
-    check_finite,
-    one_pass_scores,
-    one_pass_share,
-    pooled_sums,
-)
+from narrative_twins.salience.plans import check_finite, one_pass_scores, pooled_sums
 from narrative_twins.salience.progress import Progress
+from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.story import Story, StoryError
 
 _VECTOR = "sum of states"
@@ -44,7 +39,8 @@ def score_book(
     encoder: StoryEncoder | str | Path | None = None,
     *,
     levels: Level | Iterable[Level] = LEVELS,
-    **options: Any,
+    options: ScoringOptions | None = None,
+    **fields: Any,
 ) -> BookSalience:
     """Score the chapters of a book, the scenes of each chapter, and the sentences of each scene.
 
@@ -56,9 +52,10 @@ def score_book(
         book: a book, its `book_table`, or a file for `read_book`.
         encoder: a `StoryEncoder`, its folder or Hub id, or None for the default encoder.
         levels: one or several of `"chapter"`, `"scene"` and `"sentence"`.
-        options: fields of `ScoringOptions`: operations, approximate, similarity, splitter and
-            progress (in sentences). `approximate` is for sentences, which are scored in one pass by
-            default (`FAST`); `approximate=None` is exact.
+        options: the options of scoring; None for the defaults of `ScoringOptions` in one pass.
+        fields: fields of `ScoringOptions` that differ from `options`: operations, approximate,
+            similarity, splitter and progress (in sentences). `approximate` is for sentences, which
+            are scored in one pass by default (`FAST`); `approximate=None` is exact.
 
     Raises:
         ValueError: before anything is scored: an argument is invalid, or `levels` has chapters or
@@ -74,48 +71,47 @@ def score_book(
         assert [chapter.text for chapter in score_book("book.txt").top(2, "chapter")]
         ```
     """
-    scorer = BookScorer.of(encoder, levels, **options)
+    scorer = BookScorer.of(encoder, levels, ScoringOptions.of_call(options, fields, **FAST))
     if not isinstance(book, BookTable):
-        book = book_table(book, options.get("splitter"))
+        book = book_table(book, scorer.options.splitter)
     return scorer.score(book)
 
 
 @dataclass(frozen=True)
 class BookScorer:
-    """Scores books as `score_book` does, with options that are checked once.
+    """Scores books as `score_book` does.
 
     Attributes:
+        encoder, options: what to score with.
         operations: the operations of each level that is scored.
-        options: fields of `ScoringOptions`, by name.
     """
 
     encoder: StoryEncoder
+    options: ScoringOptions
     operations: dict[Level, list[Operation]]
-    options: dict[str, Any]
 
     @classmethod
     def of(
-        cls, encoder: StoryEncoder | str | Path | None, levels: str | Iterable[str], **options: Any
+        cls,
+        encoder: StoryEncoder | str | Path | None,
+        levels: str | Iterable[str],
+        options: ScoringOptions,
     ) -> BookScorer:
         """Check the arguments of `score_book`, then load the encoder, and return a scorer."""
-        options = {**FAST, **options}
-        if options.get("operations") is not None:  # an iterator would be empty the second time
-            options["operations"] = resolve_operations(options["operations"])
         by_level = level_operations(levels, options)
         encoder = loaded_encoder(encoder)
         if encoder.pooling != "mean" and set(by_level) != {"sentence"}:
             raise ValueError(
                 f"chapters and scenes need mean pooling; choose levels='sentence', and {EXACTLY}"
             )
-        check_one_pass(encoder, ScoringOptions(**options | {"operations": None}))
-        return cls(encoder, by_level, options)
+        check_one_pass(encoder, options)
+        return cls(encoder, options, by_level)
 
     def result(self, table: BookTable) -> BookSalience:
         """Return the result for a book, still without scores."""
         with_sentences = "sentence" in self.operations
-        options = ScoringOptions(**self.options)
-        note = options.approximate if with_sentences else None
-        about = self.encoder.context_tokens, note, self.encoder.dtype_name, options.similarity
+        note = self.options.approximate if with_sentences else None
+        about = self.encoder.context_tokens, note, self.encoder.dtype_name, self.options.similarity
         table = table if with_sentences else table.without_sentences()
         units = table.chapters, table.scenes, table.sentences, table.left_out
         return BookSalience(table.title, *units, tuple(self.operations), *about)
@@ -135,8 +131,8 @@ class BookScorer:
         earlier run yielded: their scores are only added. Scores of chapters come last."""
         sums = []
         scored = table.sentences_of(table.chapters[len(done) - 1])[1] if done else 0
-        total, wanted = len(table.sentences), self.options.get("progress", False)
-        with closing(Progress(wanted, "sentences", total, scored)) as bar:
+        total = len(table.sentences)
+        with closing(Progress(self.options.progress, "sentences", total, scored)) as bar:
             for row in done:
                 result.add_scores(row)
                 sums.append(np.array(row[_VECTOR]))
@@ -176,15 +172,11 @@ class BookScorer:
                 for first, stop in within(table.sentences.windows, (lo,), (hi,))
             ]
             story = Story.parse({"sentences": table.sentences.texts[lo:hi], "windows": windows})
-            if self.options.get("approximate") is None:
-                operations = self.operations["sentence"]
-                bar.one_pass_share = partial(one_pass_share, self.encoder, operations, story)
-            options: Any = self.options | {
-                "operations": self.operations["sentence"],
-                "on_truncation": "ignore",
-                "progress": lambda part: bar.reach(start + part * (hi - lo)),
-            }
-            (scored,) = score_stories([story], self.encoder, **options)
+            engine = Engine(self.encoder, self.options)
+            engine.on_progress = lambda part: bar.reach(start + part * (hi - lo))
+            (scored,) = engine.outcomes([StorySalience.unscored(story, self.options)])
+            if isinstance(scored, StoryError):
+                raise scored
             result.sentences.add_scores(scored.scores, hi - lo)
         total: NDArray[np.float64] = sums.sum(axis=0)
         return total
@@ -200,26 +192,25 @@ class BookScorer:
 
 
 def level_operations(
-    levels: str | Iterable[str], options: Mapping[str, Any]
+    levels: str | Iterable[str], options: ScoringOptions
 ) -> dict[Level, list[Operation]]:
-    """Return the operations that score each of the `levels`, from the highest level. `options` has
-    fields of `ScoringOptions`. Raises a `ValueError` if a level is unknown, an option is invalid,
-    or no operation has the one-pass form that chapters and scenes need."""
+    """Return the operations that score each of the `levels`, from the highest level. Raises a
+    `ValueError` if a level is unknown, or if no operation has the one-pass form that chapters and
+    scenes need."""
     names = {levels} if isinstance(levels, str) else set(levels)
     if not names or not names <= set(LEVELS):
         unknown = ", ".join(sorted(names.difference(LEVELS))) or "no level"
         raise ValueError(f"{unknown}: choose levels from {', '.join(LEVELS)}")
-    if "sentence" not in names:
-        options = {**options, "approximate": None}
-    sentences = ScoringOptions(**options).operations
-    similarity = options.get("similarity", "cosine")
-    all_operations = resolve_operations(options.get("operations"), similarity=similarity)
-    above = [operation for operation in all_operations if operation.has_one_pass]
+    above = [operation for operation in options.operations if operation.has_one_pass]
     if not above and names != {"sentence"}:
         raise ValueError(
-            f"{', '.join(operation.name for operation in all_operations)} has no one-pass form, by"
-            " which chapters and scenes are scored; choose another operation, or levels='sentence'"
+            f"{', '.join(operation.name for operation in options.operations)} has no one-pass form,"
+            " by which chapters and scenes are scored; choose another operation, or"
+            " levels='sentence'"
         )
-    return {
-        level: sentences if level == "sentence" else above for level in LEVELS if level in names
+    by_level: dict[Level, list[Operation]] = {
+        "chapter": above,
+        "scene": above,
+        "sentence": options.operations,
     }
+    return {level: by_level[level] for level in LEVELS if level in names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import click
@@ -12,6 +13,7 @@ from narrative_twins.books.reading import read_book
 from narrative_twins.books.table import LEVELS
 from narrative_twins.commands.book_scorer import load_book_scorer
 from narrative_twins.commands.encoder_options import EncoderOptions
+from narrative_twins.commands.messages import shows_progress
 from narrative_twins.commands.output_options import JSON_LINES, ResultOutput, write_pieces
 from narrative_twins.commands.resuming import is_complete, write_resumable
 from narrative_twins.commands.scoring_options import scoring_options
@@ -27,7 +29,7 @@ _LEVELS = Names(lambda: LEVELS)
 def book(
     file: str,
     scoring: Annotated[
-        dict[str, Any],
+        ScoringOptions,
         scoring_options("operations", "approximate", "similarity", "splitter", **FAST),
     ],
     encoder: EncoderOptions,
@@ -46,7 +48,7 @@ def book(
         level (A,B): Levels to score (default: chapter,scene,sentence).
         explain: Show what of the file is left out, and score nothing.
         resume: Continue an interrupted run.
-        quiet: Show no progress and no estimate.
+        quiet: Show no progress.
     """
     if explain:
         contents = read_book(file)
@@ -58,7 +60,8 @@ def book(
     output.check([file], resume)
     if output.is_resumable and is_complete(output.out, resume):
         return 0
-    table, scorer = load_book_scorer(file, level, scoring, encoder, quiet)
+    scoring = replace(scoring, progress=shows_progress(quiet))
+    table, scorer = load_book_scorer(file, level, scoring, encoder)
     if output.format != JSON_LINES:
         output.write(scorer.score(table))
         return 0
@@ -75,7 +78,7 @@ def book(
         lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows())
         write_pieces(output.out, JSON_LINES, lines)
         return 0
-    settings = encoder.settings(scorer.encoder, ScoringOptions(**scoring))
+    settings = encoder.settings(scorer.encoder, scoring)
     spans = [table.title, *(table.units(name).spans for name in LEVELS)]
     settings["levels"] = list(scorer.operations)
     settings["book"] = digest([*spans, table.chapters.texts, table.sentences.texts])

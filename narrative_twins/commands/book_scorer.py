@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from narrative_twins.commands.encoder_options import EncoderOptions
-from narrative_twins.commands.messages import shows_progress, tell
-from narrative_twins.commands.scoring_options import watch
+from narrative_twins.commands.messages import tell
 from narrative_twins.commands.signatures import usage_errors
+from narrative_twins.salience.options import ScoringOptions
 
 if TYPE_CHECKING:
     from narrative_twins.books.scoring import BookScorer
@@ -20,11 +20,7 @@ _LARGE = 1_000_000  # bytes of a file that may take seconds to read
 
 
 def load_book_scorer(
-    file: str,
-    levels: Sequence[str],
-    scoring: Mapping[str, Any],
-    encoder: EncoderOptions,
-    quiet: bool,
+    file: str, levels: Sequence[str], scoring: ScoringOptions, encoder: EncoderOptions
 ) -> tuple[BookTable, BookScorer]:
     """Return the table of the book in a file, and the scorer of `levels` with its encoder. The book
     is read first, so that its errors are reported before the encoder is loaded."""
@@ -33,10 +29,10 @@ def load_book_scorer(
 
     with usage_errors():
         level_operations(levels, scoring)
-    if shows_progress(quiet) and os.path.isfile(file) and os.path.getsize(file) > _LARGE:
+    if scoring.progress and os.path.isfile(file) and os.path.getsize(file) > _LARGE:
         tell(f"reading {file}")
-    table = book_table(file, scoring["splitter"])
+    table = book_table(file, scoring.splitter)
     for note in table.left_out:
         if note.startswith("Warning"):
             tell(note)
-    return table, BookScorer.of(encoder.load(), levels, progress=watch(quiet), **scoring)
+    return table, BookScorer.of(encoder.load(), levels, scoring)

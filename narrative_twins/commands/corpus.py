@@ -16,10 +16,10 @@ from narrative_twins.books.story_files import count_story_files, files_of
 from narrative_twins.commands.encoder_options import EncoderOptions
 from narrative_twins.commands.files import check_input, check_output
 from narrative_twins.commands.messages import on_interrupt, shows_progress, tell
-from narrative_twins.commands.scoring_options import scoring_options, watch
+from narrative_twins.commands.scoring_options import scoring_options
 from narrative_twins.commands.signatures import Count, command
 from narrative_twins.commands.story_options import FILES, StoryFormat
-from narrative_twins.salience.options import FAST
+from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.stories.story import StoryError
 from narrative_twins.text import counted, for_terminal
 from narrative_twins.writing import STDIN
@@ -40,7 +40,7 @@ def _job(text: str) -> tuple[int, int]:
 def corpus(
     files: Sequence[str],
     form: StoryFormat,
-    scoring: Annotated[dict[str, Any], scoring_options(**FAST)],
+    scoring: Annotated[ScoringOptions, scoring_options(**FAST)],
     encoder: EncoderOptions,
     *,
     out: str,
@@ -57,7 +57,7 @@ def corpus(
         shard (I/N): Score every N-th shard only, as job I of N; all jobs may write to one
             folder (default: 1/1).
         shard_rows (N): Rows of a shard.
-        quiet: Show no progress and no estimate.
+        quiet: Show no progress.
     """
     check_input(files)
     if out == STDIN or os.path.isfile(out):
@@ -68,18 +68,19 @@ def corpus(
     from narrative_twins.corpora.run import score_corpus
     from narrative_twins.corpora.scorer import StoryScorer
 
-    processes, warns = scoring.pop("processes"), scoring["on_truncation"] == "warn"
-    scoring["splitter"] = form.splitter(scoring["splitter"])
-    if warns:
+    warns = scoring.on_truncation == "warn"
+    scoring_of_shards = replace(
+        scoring,
+        splitter=form.splitter(scoring.splitter),
+        processes=1,  # processes share shards, not the stories of a shard
+        on_error="skip",
         # The result says which stories are truncated; they are counted below.
-        scoring["on_truncation"] = "ignore"
+        on_truncation="ignore" if warns else scoring.on_truncation,
+    )
     shown = shows_progress(quiet)
     total = count_story_files(sources.files, form.input_format) if shown else 0
-    if total and processes == 1:  # other processes would not know of it
-        scale = max(1, total / shard[1] / shard_rows)
-        scoring["progress"] = replace(watch(quiet, scale), bar=False)
-    scorer = StoryScorer(encoder.model, loading=encoder.loading, **scoring)
-    options: Any = {"rows": shard_rows, "job": shard, "processes": processes}
+    scorer = StoryScorer(encoder.model, loading=encoder.loading, options=scoring_of_shards)
+    options: Any = {"rows": shard_rows, "job": shard, "processes": scoring.processes}
     options["settings"] = {"column": form.column}
     bar = tqdm(total=total or None, desc="scoring", unit=" stories", disable=not shown)
     with on_interrupt(f"the shards in {out} are complete; the same command continues"), bar:

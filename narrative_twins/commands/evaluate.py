@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Annotated, Literal
 
 import click
 
 from narrative_twins.commands.encoder_options import EncoderOptions
-from narrative_twins.commands.messages import on_interrupt
-from narrative_twins.commands.scoring_options import scoring_options, watch
+from narrative_twins.commands.messages import on_interrupt, shows_progress
+from narrative_twins.commands.scoring_options import scoring_options
 from narrative_twins.commands.signatures import Group, Names, command, read
+from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.text import for_terminal
 
 
@@ -52,7 +54,7 @@ _LOADING = Group(EncoderOptions, read(EncoderOptions, without=("model", "revisio
 @command(extra="train")
 def evaluate(
     stories: Sequence[str],
-    scoring: Annotated[dict[str, Any], scoring_options("operations", "approximate", "similarity")],
+    scoring: Annotated[ScoringOptions, scoring_options("operations", "approximate", "similarity")],
     encoder: Annotated[EncoderOptions, _LOADING],
     *,
     model: Annotated[Sequence[tuple[str, list[str | None]]], _named_encoder] = (),
@@ -87,7 +89,7 @@ def evaluate(
             or containing (the window that it is in).
         sentence_encoder (ENCODER): For baselines that embed sentences, for example the encoder
             before its training (default, if they are named: the default encoder).
-        quiet: Show no progress and no estimate.
+        quiet: Show no progress.
     """
     names = [name for name, _ in [*model, *results]]
     if twice := [name for name in names if names.count(name) > 1]:
@@ -113,8 +115,7 @@ def evaluate(
             rule=rule,
             sentence_encoder=sentence_encoder,
             loading=encoder.loading,
-            progress=watch(quiet),
-            **scoring,
+            options=replace(scoring, progress=shows_progress(quiet), on_truncation="ignore"),
         )
     for table in comparison.tables():
         print(for_terminal(table.to_markdown()))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Annotated, Literal
 
 import click
 
@@ -10,11 +11,12 @@ from narrative_twins.books.result import read_book_salience
 from narrative_twins.commands.book_scorer import load_book_scorer
 from narrative_twins.commands.encoder_options import EncoderOptions
 from narrative_twins.commands.files import check_output
+from narrative_twins.commands.messages import shows_progress
 from narrative_twins.commands.output_options import output_format, percentage, write_pieces
 from narrative_twins.commands.scoring_options import scoring_options
 from narrative_twins.commands.signatures import Choices, Count, command
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.salience.options import FAST
+from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.salience.result import PRIMARY_OPERATION
 from narrative_twins.writing import STDIN, check_writable
 
@@ -31,7 +33,7 @@ _EXTRACTS = {".txt": "text", ".md": "markdown"}
 def extract(
     file: str,
     scoring: Annotated[
-        dict[str, Any], scoring_options("approximate", "similarity", "splitter", **FAST)
+        ScoringOptions, scoring_options("approximate", "similarity", "splitter", **FAST)
     ],
     encoder: EncoderOptions,
     *,
@@ -55,7 +57,7 @@ def extract(
         operation: Operation that chooses sentences (default: summarization).
         format: Format of the output (default: by the suffix of --out, otherwise text).
         out (FILE): Output file (default: standard output).
-        quiet: Show no progress and no estimate.
+        quiet: Show no progress.
     """
     check_output([file], out)
     if sum(length is not None for length in (share, sentences, words)) > 1:
@@ -65,8 +67,9 @@ def extract(
     if file.lower().endswith(_SAVED):
         result = read_book_salience(file)
     else:
-        scoring["operations"] = [operation or PRIMARY_OPERATION]
-        table, scorer = load_book_scorer(file, ["sentence"], scoring, encoder, quiet)
+        names, progress = [operation or PRIMARY_OPERATION], shows_progress(quiet)
+        scoring = replace(scoring, operations=names, progress=progress)
+        table, scorer = load_book_scorer(file, ["sentence"], scoring, encoder)
         result = scorer.score(table)
     selected = result.extract(sentences, operation, share=share, words=words)
     text = selected.to_markdown() if form == "markdown" else f"{selected}\n"

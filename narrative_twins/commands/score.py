@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from os.path import getsize, isfile
 from typing import TYPE_CHECKING, Annotated, Any
 
 from narrative_twins.books.book import Book
@@ -12,10 +13,10 @@ from narrative_twins.books.gutenberg import is_of_gutenberg
 from narrative_twins.books.story_files import count_story_files
 from narrative_twins.commands.encoder_options import EncoderOptions
 from narrative_twins.commands.files import check_input
-from narrative_twins.commands.messages import tell
+from narrative_twins.commands.messages import shows_progress, tell
 from narrative_twins.commands.output_options import ResultOutput
 from narrative_twins.commands.resuming import is_complete, write_resumable
-from narrative_twins.commands.scoring_options import scoring_options, watch
+from narrative_twins.commands.scoring_options import scoring_options
 from narrative_twins.commands.signatures import command
 from narrative_twins.commands.story_options import FILES, StoryFormat
 from narrative_twins.salience.options import ScoringOptions
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from narrative_twins.encoder.story_encoder import StoryEncoder
 
 
+_LONG = 200_000  # bytes of stories whose exact scores may take some minutes
 _GUTENBERG = (
     "seems to be a book of Project Gutenberg; its header and licence are scored like sentences of"
     " the story, unless it is read as a book: narrative-twins book FILE"
@@ -38,7 +40,7 @@ _GUTENBERG = (
 def score(
     files: Sequence[str],
     form: StoryFormat,
-    scoring: Annotated[dict[str, Any], scoring_options()],
+    scoring: Annotated[ScoringOptions, scoring_options()],
     encoder: EncoderOptions,
     output: ResultOutput,
     *,
@@ -50,27 +52,29 @@ def score(
     Args:
         files ([FILE]...): the files of the stories.
         resume: Continue an interrupted run.
-        quiet: Show no progress and no estimate.
+        quiet: Show no progress.
     """
     check_input(files)
     output.check(files, resume)
     if output.is_resumable and is_complete(output.out, resume):
         return 0
-    options = ScoringOptions(**scoring, progress=watch(quiet))
+    shown = shows_progress(quiet)
+    if shown and not scoring.one_pass and sum(map(getsize, filter(isfile, files))) > _LONG:
+        tell("exact scores of long texts take long; --fast is quicker (docs/speed.md)")
     loaded = encoder.load()
-    stories = StoryInput(files, form, options)
+    stories = StoryInput(files, form, replace(scoring, progress=shown))
     if not output.is_resumable:
-        output.write(stories.results(loaded, options))
+        output.write(stories.results(loaded))
         return 1 if stories.problems else 0
 
     def rows(log: JsonlLog) -> Iterator[dict[str, Any]]:
         """Yield the results of the stories that are not in the log, as JSON data."""
         stories.done.extend(_digests(log))
-        for result in stories.results(loaded, options):
+        for result in stories.results(loaded):
             yield result_data(result, output.top)
 
     settings = {"score headings": form.score_headings, "top": output.top}
-    write_resumable(output.out, resume, encoder.settings(loaded, options) | settings, rows)
+    write_resumable(output.out, resume, encoder.settings(loaded, scoring) | settings, rows)
     return 1 if stories.problems else 0
 
 
@@ -90,7 +94,7 @@ class StoryInput:
     Args:
         files: the names of the files; none for standard input.
         form: how stories are read from them.
-        scoring: the options of scoring, of which `windows` and `splitter` are used here.
+        scoring: the options of scoring.
 
     Attributes:
         done: digests of the stories that an interrupted run has scored, in the order of the input.
@@ -98,8 +102,8 @@ class StoryInput:
     """
 
     def __init__(self, files: Sequence[str], form: StoryFormat, scoring: ScoringOptions) -> None:
-        self.files, self.form = list(files) or [STDIN], form
-        self.windows, self.splitter = scoring.windows, form.splitter(scoring.splitter)
+        self.files, self.form, self.scoring = list(files) or [STDIN], form, scoring
+        self.splitter = form.splitter(scoring.splitter)
         self.done: deque[str] = deque()
         self.problems = 0
         # Of stories that are being scored: the name and the number in the input, and whether
@@ -132,7 +136,7 @@ class StoryInput:
         for name, content, problem in self.form.read(self.files):
             source = StoryError(problem) if problem else content
             try:
-                story = Story.parse(source, self.windows, self.splitter)
+                story = Story.parse(source, self.scoring.windows, self.splitter)
             except StoryError as error:
                 yield name, error
                 continue
@@ -149,31 +153,30 @@ class StoryInput:
             return False
         return self.done[0] == digest([story.id, story.sentences, story.windows])
 
-    def results(self, encoder: StoryEncoder, options: ScoringOptions) -> Iterator[StorySalience]:
+    def results(self, encoder: StoryEncoder) -> Iterator[StorySalience]:
         """Yield results of the stories, as they are scored, with the `index` of the story in the
         whole input. A story that can't be scored is reported and skipped. Raises a `ResumeError` if
         the earlier run did not score a story that comes before stories that it scored."""
-        from narrative_twins.salience.engine import score_stories
-
-        def report(error: StoryError) -> None:
-            """Tell the user why a story was not scored, and count it."""
-            self.problems += 1
-            tell(f"{self._positions.pop(error.index or 0)[0]}: {error.problem}")
+        from narrative_twins.salience.engine import outcomes
 
         # The engine, which could warn, does not know the file and the line of a story.
-        warns = options.on_truncation == "warn"
-        on_truncation: Any = "ignore" if warns else options.on_truncation
-        options = replace(options, on_error=report, on_truncation=on_truncation)
-        for result in score_stories(self, encoder, options):
-            name, number, before_scored = self._positions.pop(result.index)
+        warns = self.scoring.on_truncation == "warn"
+        on_truncation: Any = "ignore" if warns else self.scoring.on_truncation
+        options = replace(self.scoring, on_error="skip", on_truncation=on_truncation)
+        for outcome in outcomes(self, encoder, options):
+            name, number, before_scored = self._positions.pop(outcome.index or 0)
+            if isinstance(outcome, StoryError):
+                self.problems += 1
+                tell(f"{name}: {outcome.problem}")
+                continue
             if before_scored:
                 raise ResumeError(f"can't resume: {name} is new; use the same input")
-            if result.truncated and warns:
+            if outcome.truncated and warns:
                 warns = False
-                words = truncation(result.context_tokens, result.cut_tokens)
-                words += f"; it {result.unsplit}" if result.unsplit else ""
+                words = truncation(outcome.context_tokens, outcome.cut_tokens)
+                words += f"; it {outcome.unsplit}" if outcome.unsplit else ""
                 tell(
                     f"{name}: the story {words} (reported once; another --model may read more at"
                     " once, --on-truncation ignore hides this)"
                 )
-            yield replace(result, index=number)
+            yield replace(outcome, index=number)

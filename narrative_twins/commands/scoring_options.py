@@ -1,4 +1,4 @@
-"""Options of scoring, as commands have them, and its progress."""
+"""Options of scoring, as commands have them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from narrative_twins.commands.messages import shows_progress, tell
 from narrative_twins.commands.signatures import Choices, Group, Names, Option, Parsed
 from narrative_twins.extras import user_module
 from narrative_twins.salience.operations import OPERATIONS
@@ -71,32 +70,15 @@ def _type(info: OptionInfo) -> Any:
 
 def scoring_options(*names: str, **defaults: Any) -> Group:
     """Return the group of the scoring options `names`, by default of all but `on_error` and
-    `progress`, which commands set. The group makes a dict of checked arguments of `ScoringOptions`.
-    `defaults` replace defaults of `ScoringOptions`."""
+    `progress`, which commands set. The group makes `ScoringOptions`, whose defaults `defaults`
+    replace."""
     options: list[click.Parameter] = [IMPORT]
     for name in names or [name for name in SCORING_OPTIONS if name not in ("on_error", "progress")]:
         options += _declared(name, defaults.get(name, SCORING_OPTIONS[name].default))
 
-    def checked(imported: Any, **values: Any) -> dict[str, Any]:
-        """Check the values of the options, and return them; the text `none` becomes None."""
+    def made(imported: Any, **values: Any) -> ScoringOptions:
+        """Return the options with these values, where the text `none` stands for None."""
         values = {name: None if value == "none" else value for name, value in values.items()}
-        ScoringOptions(**values)
-        return values
+        return ScoringOptions(**{**defaults, **values})
 
-    return Group(checked, options)
-
-
-def watch(quiet: bool, factor: float = 1.0) -> Any:
-    """Return a value for the option `progress` of scoring: False if `quiet`, else a `Watch`, which
-    shows a bar in a terminal and tells the user if exact scoring takes long. `factor` multiplies
-    its estimates: 10.0 if the progress counts one of ten shards."""
-    from narrative_twins.salience.progress import Watch, format_duration
-
-    def advise(exact: float, one_pass: float) -> None:
-        """Tell the user estimates in seconds: for exact scoring, and for one pass."""
-        tell(
-            f"exact scores take about {format_duration(exact * factor)}; --fast takes about"
-            f" {format_duration(one_pass * factor)}"
-        )
-
-    return not quiet and Watch(shows_progress(quiet), advise)
+    return Group(made, options)

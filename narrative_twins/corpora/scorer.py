@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pyarrow
 
 from narrative_twins.encoder.loading import encoder_settings, no_progress_bars
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.salience.engine import check_one_pass, score_stories
+from narrative_twins.salience.engine import check_one_pass, outcomes
 from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.stories.story import StoryError
 
@@ -49,9 +48,11 @@ class StoryScorer:
         column: the column of the stories, in any form that `Story.parse` accepts; default the whole
             row, with `text`, `sentences` or `story`.
         loading: options of `StoryEncoder.from_pretrained`, such as `device` and `dtype`.
-        options: see `ScoringOptions`, also for errors. The default is one pass (`FAST`);
-            `approximate=None` scores exactly. Stories that don't fit the encoder are not reported
-            by default; stories that can't be scored always have an `error`.
+        options: the options of scoring; None for the defaults below.
+        fields: fields of `ScoringOptions` that differ from `options`; see there for errors. The
+            default is one pass (`FAST`); `approximate=None` scores exactly. Stories that don't fit
+            the encoder are not reported by default; stories that can't be scored always have an
+            `error`.
     """
 
     def __init__(
@@ -60,12 +61,14 @@ class StoryScorer:
         *,
         column: str | None = None,
         loading: Mapping[str, Any] | None = None,
-        **options: Any,
+        options: ScoringOptions | None = None,
+        **fields: Any,
     ) -> None:
         self.column = column
         self._name: Any = encoder
         self._loading = dict(loading or {})
-        self.options = ScoringOptions(**{**FAST, "on_truncation": "ignore", **options})
+        defaults = {**FAST, "on_truncation": "ignore", "on_error": "skip"}
+        self.options = ScoringOptions.of_call(options, fields, **defaults)
         self._kept = encoder if isinstance(encoder, StoryEncoder) else None
         self._encoder = self._kept
 
@@ -157,12 +160,10 @@ class StoryScorer:
         are in any form that `Story.parse` accepts, or a `StoryError` if one can't be read."""
         stories = list(stories)
         rows: list[dict[str, Any]] = [dict.fromkeys(COLUMNS) for _ in stories]
-
-        def failed(error: StoryError) -> None:
-            """Write the error of a story into the row of the story."""
-            rows[error.index or 0]["error"] = error.problem
-
-        for result in score_stories(stories, self.encoder, replace(self.options, on_error=failed)):
-            data = result.json()
-            rows[result.index] |= {name: data[name] for name in COLUMNS if name in data}
+        for row, outcome in zip(rows, outcomes(stories, self.encoder, self.options), strict=True):
+            if isinstance(outcome, StoryError):
+                row["error"] = outcome.problem
+            else:
+                data = outcome.json()
+                row |= {name: data[name] for name in COLUMNS if name in data}
         return rows

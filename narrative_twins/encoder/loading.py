@@ -152,12 +152,12 @@ def encoder_settings(name: str | Path | None, encoder: Any) -> dict[str, Any]:
     "float32", "context tokens": 512, ...}`. `encoder` is the `StoryEncoder` loaded from `name`,
     with None for the default encoder. A run can be resumed only with equal settings."""
     name = encoder_path(name)
-    # An empty prompt is left out, so that runs from before there were prompts can be resumed.
-    return ({"prompt": encoder.prompt} if encoder.prompt else {}) | {
+    return {
         "model": Path(name).resolve().name if Path(name).exists() else name,
         "model fingerprint": fingerprint(name, encoder.model.config),
         "dtype": encoder.dtype_name,
         "context tokens": encoder.context_tokens,
+        "prompt": encoder.prompt,
     }
 
 

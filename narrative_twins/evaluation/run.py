@@ -49,7 +49,8 @@ def evaluate(
     rule: Rule = "numbered",
     sentence_encoder: Any = None,
     loading: Mapping[str, Any] | None = None,
-    **options: Any,
+    options: ScoringOptions | None = None,
+    **fields: Any,
 ) -> Comparison:
     """Compare encoders, each with all operations, and baselines with human labels.
 
@@ -72,7 +73,8 @@ def evaluate(
             trained on stories; for baselines that are named, by default the default encoder. A note
             below the table says whose vectors they compare.
         loading: options of `StoryEncoder.from_pretrained`.
-        options: options of `score_stories`, see `ScoringOptions`.
+        options: the options of scoring; None for the defaults of `ScoringOptions`.
+        fields: fields of `ScoringOptions` that differ from `options`, such as `operations`.
 
     Raises:
         ValueError: an argument is invalid or a name is used twice (raised before stories are
@@ -92,10 +94,15 @@ def evaluate(
         ```
     """
     sets = _read(data, split, second)
-    ScoringOptions(**options)  # an invalid one is refused now
+    # Tables say how many stories are truncated.
+    options = ScoringOptions.of_call(options, fields, on_truncation="ignore")
     folder = None if out is None else Path(out)
-    loading, progress = loading or {}, options.get("progress", False)
-    scoring = {"folder": folder and folder / "scores", "loading": loading, **options}
+    loading, progress = loading or {}, options.progress
+    scoring: dict[str, Any] = {
+        "folder": folder and folder / "scores",
+        "loading": loading,
+        "options": options,
+    }
     scorers: list[tuple[str, Scorer]] = [
         *((n, partial(encoder_runs, name=n, encoders=e, **scoring)) for n, e in _named(encoders)),
         *((n, partial(saved_runs, files=_as_list(f))) for n, f in (results or {}).items()),

@@ -50,7 +50,8 @@ def encoder_runs(
     *,
     folder: Path | None = None,
     loading: Mapping[str, Any] | None = None,
-    **scoring: Any,
+    options: ScoringOptions | None = None,
+    **fields: Any,
 ) -> Iterator[Scores]:
     """Yield the scores by each of `encoders`: the runs of one encoder with different seeds.
 
@@ -60,11 +61,12 @@ def encoder_runs(
         encoders: folders, Hub ids or `StoryEncoder`s; None for the default encoder.
         folder: the folder of saved scores, which are not computed again; None to save none.
         loading: options of `StoryEncoder.from_pretrained`, such as `dtype` or `pooling`.
-        scoring: options of `score_stories`, such as `operations`.
+        options: the options of scoring; None for the defaults of `ScoringOptions`.
+        fields: fields of `ScoringOptions` that differ from `options`, such as `operations`.
     """
     loading = loading or {}
     # Tables say how many stories are truncated.
-    options = ScoringOptions(**{"on_truncation": "ignore", **scoring})
+    options = ScoringOptions.of_call(options, fields, on_truncation="ignore")
     for encoder in encoders:
         run = "default" if encoder is None else None
         if not isinstance(encoder, StoryEncoder):

@@ -4,6 +4,7 @@ spaCy imports this module, which is an entry point of the package, whenever it m
 it imports nothing large before the component is made.
 """
 
+import sys
 from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -17,6 +18,7 @@ from narrative_twins.extras import check_extra
 
 if TYPE_CHECKING:
     from narrative_twins.encoder.story_encoder import StoryEncoder
+    from narrative_twins.salience.result import StorySalience
 
 NAME = "narrative_salience"
 _LOADING = ("device", "dtype", "context_tokens")
@@ -84,8 +86,9 @@ class SalienceComponent(Pipe):
 
         self._attribute, self._model = attribute, model
         self._loading = {key: settings.pop(key) for key in _LOADING}
-        self._options = settings
-        ScoringOptions(**settings)  # raises if one is invalid
+        self._settings = settings
+        # The documents of a batch are in memory anyway, so all of them are scored together.
+        self._options = ScoringOptions(**settings, on_error="skip", batch_size=sys.maxsize)
         register_extensions(attribute)
 
     @cached_property
@@ -111,36 +114,43 @@ class SalienceComponent(Pipe):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process loads the encoder by its name.
-        settings = self._loading | self._options
+        settings = self._loading | self._settings
         return partial(SalienceComponent, self._attribute, self._model, **settings), ()
 
     def _score(self, docs: list[Doc]) -> dict[int, Exception]:
         """Score documents, and set their attributes. Returns the error of each document that can't
         be scored, by the index of the document."""
-        from narrative_twins.salience.engine import score_stories
+        from narrative_twins.salience.engine import outcomes
+        from narrative_twins.stories.story import StoryError
 
-        stories, errors = dict[int, Any](), dict[int, Any]()
+        stories, errors = dict[int, Any](), dict[int, Exception]()
         for index, doc in enumerate(docs):
             try:
                 # Line breaks at the end of a sentence are tokens of it.
-                sentences = [text for sentence in doc.sents if (text := sentence.text.strip())]
+                sentences = [sentence.text.strip() for sentence in _sentences(doc)]
             except ValueError as error:  # of spaCy, on how to find sentences
                 errors[index] = error
+                continue
+            if sentences:
+                stories[index] = {"text": doc.text, "sentences": sentences}
+        scored = outcomes([*stories.values()], self.encoder, self._options) if stories else ()
+        for index, outcome in zip(stories, scored, strict=True):
+            if isinstance(outcome, StoryError):
+                outcome.index = None  # users do not know this index
+                errors[index] = outcome
             else:
-                stories |= {index: {"text": doc.text, "sentences": sentences}} if sentences else {}
-
-        def failed(error: Any) -> None:
-            """Add the error of a document to `errors`, by the index of the document."""
-            index, error.index = indices[error.index], None  # users do not know this index
-            errors[index] = error
-
-        indices = list(stories)
-        options = {**self._options, "batch_size": len(docs), "on_error": failed}
-        for result in score_stories(stories.values(), self.encoder, **options) if stories else ():
-            doc = docs[indices[result.index]]
-            doc._.set(f"{self._attribute}_data", result.json())
-            spans = (sentence for sentence in doc.sents if sentence.text.strip())
-            for index, sentence in enumerate(spans):
-                scores = {name: values[index] for name, values in result.scores.items()}
-                sentence._.set(self._attribute, scores)
+                self._set_attributes(docs[index], outcome)
         return errors
+
+    def _set_attributes(self, doc: Doc, result: "StorySalience") -> None:
+        """Set the attributes of a document and of its sentences."""
+        doc._.set(f"{self._attribute}_data", result.json())
+        for index, sentence in enumerate(_sentences(doc)):
+            scores = {name: values[index] for name, values in result.scores.items()}
+            sentence._.set(self._attribute, scores)
+
+
+def _sentences(doc: Doc) -> list[Span]:
+    """Return the sentences of a document that are not white space. Raises a ValueError of spaCy if
+    no component has found sentences."""
+    return [sentence for sentence in doc.sents if sentence.text.strip()]

@@ -4,7 +4,6 @@ from .operations import Operation as Operation
 from .operations import cosine as cosine
 from .operations import register_operation as register_operation
 from .options import SCORING_OPTIONS as SCORING_OPTIONS
-from .options import Approximation as Approximation
 from .options import OnError as OnError
 from .options import OnTruncation as OnTruncation
 from .options import ScoringOptions as ScoringOptions

@@ -22,7 +22,7 @@ from narrative_twins.encoder.tokenizer import TokenizedStory
 from narrative_twins.salience.multiprocess import in_processes
 from narrative_twins.salience.operations import EXACTLY
 from narrative_twins.salience.options import ScoringOptions
-from narrative_twins.salience.plans import Plan, one_pass_share, planner
+from narrative_twins.salience.plans import Plan, planner
 from narrative_twins.salience.progress import Progress
 from narrative_twins.salience.result import StorySalience, truncation
 from narrative_twins.stories.sentences import Span
@@ -66,70 +66,94 @@ def score_stories(
         assert len(result.top(2)) == 2
         ```
     """
-    checked = (
-        replace(options, **fields) if options and fields else options or ScoringOptions(**fields)
-    )
+    checked = ScoringOptions.of_call(options, fields)
+    results = handled(outcomes(stories, encoder, checked), checked)
+    return (result for result in results if result is not None)
+
+
+def outcomes(
+    stories: Iterable[Any], encoder: StoryEncoder | str | Path | None, options: ScoringOptions
+) -> Generator[Outcome, None, None]:
+    """Score stories as `score_stories` does, and return an iterator over the outcome of each: its
+    result, or the error because of which it has none. Both have the index of the story. With
+    `on_error="raise"` an error is yielded at once, otherwise when its batch is complete. The first
+    truncated story is logged if `on_truncation` is `"warn"`."""
     encoder = loaded_encoder(encoder)
-    check_one_pass(encoder, checked)
+    check_one_pass(encoder, options)
     if not isinstance(stories, list):
         check_stories(stories)
-    engine = Engine(encoder, checked)
-    processes, size = checked.processes, checked.batch_size
-    expected = length_hint(stories)
-    progress = None
-    if checked.progress is not False:
-        progress = Progress(checked.progress, "stories", expected)
-
-    def parsed(source: Any) -> Outcome:
-        """Return a result with scores of 0 for a story, or the error if it can't be parsed."""
-        try:
-            story = Story.parse(source, checked.windows, checked.splitter)
-        except StoryError as error:
-            return error
-        if progress is not None and checked.approximate is None:
-            progress.one_pass_share = partial(one_pass_share, encoder, checked.operations, story)
-        return StorySalience.unscored(story, checked)
-
-    read = map(parsed, stories)
-    if processes == 1 or expected == 1:
+    engine, expected, progress = Engine(encoder, options), length_hint(stories), None
+    if options.progress is not False:
+        progress = Progress(options.progress, "stories", expected)
+    parsed = map(partial(_parsed, options=options), stories)
+    if options.processes == 1 or expected == 1:
         engine.on_progress = progress.reach if progress else None
-        outcomes = engine.outcomes(read)
-    else:
-        # Functions of the caller stay here: they may not be importable by other processes.
-        engine.options = replace(checked, on_error="skip", progress=False, splitter=None)
-        if expected:  # few stories are shared evenly
-            size = min(size, -(-expected // processes))
-        batches = iter(lambda: list(islice(read, size)), [])
-        outcomes = _chained(in_processes(engine.start, batches, processes), progress)
-    return _results(outcomes, checked, progress)
+        return _reported(engine.outcomes(parsed), options, progress)
+    # Functions of the caller stay here: they may not be importable by other processes.
+    engine.options = replace(options, on_error="skip", progress=False, splitter=None)
+    size = options.batch_size
+    if expected:  # few stories are shared evenly
+        size = min(size, -(-expected // options.processes))
+    batches = iter(lambda: list(islice(parsed, size)), [])
+    scored = _chained(in_processes(engine.start, batches, options.processes), progress)
+    return _reported(scored, options, progress)
 
 
-def _results(
-    outcomes: Generator[Outcome, None, None], options: ScoringOptions, progress: Progress | None
-) -> Iterator[StorySalience]:
-    """Yield the results among the outcomes, with their index in the input. Errors are raised,
-    logged or passed to a function, as the option `on_error` says. The first truncated story is
-    logged if the option `on_truncation` is `"warn"`."""
-    on_error, warns = options.on_error, options.on_truncation == "warn"
-    with closing(progress) if progress else nullcontext(), closing(outcomes):
-        for index, outcome in enumerate(outcomes):
-            if isinstance(outcome, StorySalience):
-                result = replace(outcome, index=index)
-                if result.truncated and warns:
+def _parsed(source: Any, options: ScoringOptions) -> Outcome:
+    """Return a result with scores of 0 for a story, or the error if it can't be parsed."""
+    try:
+        story = Story.parse(source, options.windows, options.splitter)
+    except StoryError as error:
+        return error
+    return StorySalience.unscored(story, options)
+
+
+def _chained(
+    batches: Generator[list[Outcome], None, None], progress: Progress | None
+) -> Generator[Outcome, None, None]:
+    """Yield the outcomes of each list in `batches` one by one, and count them as progress."""
+    with closing(batches):
+        for scored in batches:
+            if progress is not None:
+                progress.add(len(scored))
+            yield from scored
+
+
+def _reported(
+    scored: Generator[Outcome, None, None], options: ScoringOptions, progress: Progress | None
+) -> Generator[Outcome, None, None]:
+    """Yield outcomes with their index in the input, and log the first truncated story, if the
+    option `on_truncation` is `"warn"`."""
+    warns = options.on_truncation == "warn"
+    with closing(progress) if progress else nullcontext(), closing(scored):
+        for index, outcome in enumerate(scored):
+            if isinstance(outcome, StoryError):
+                outcome.index = index
+            else:
+                outcome = replace(outcome, index=index)
+                if outcome.truncated and warns:
                     warns = False
-                    name = "" if result.story.id is None else f" ({result.story.id})"
-                    problem = _too_long(result.context_tokens, result.cut_tokens)
-                    problem += f"; it {result.unsplit}" if result.unsplit else ""
-                    logger.warning("story %d%s %s (reported once)", index + 1, name, problem)
-                yield result
+                    logger.warning("%s", _truncation_warning(outcome))
+            yield outcome
+
+
+def handled(
+    outcomes: Generator[Outcome, None, None], options: ScoringOptions
+) -> Iterator[StorySalience | None]:
+    """Yield the results among the outcomes, and None for a story that is skipped. Errors are
+    raised, logged or passed to a function, as the option `on_error` says."""
+    with closing(outcomes):
+        for outcome in outcomes:
+            if isinstance(outcome, StorySalience):
+                yield outcome
                 continue
-            outcome.index = index
-            if on_error == "raise":
+            if options.on_error == "raise":
                 raise outcome
-            if callable(on_error):
-                on_error(outcome)
+            if callable(options.on_error):
+                options.on_error(outcome)
             else:
                 logger.warning("skipped %s", outcome)
+            yield None
 
 
 def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:
@@ -148,7 +172,7 @@ def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:
 
 def check_one_pass(encoder: StoryEncoder, options: ScoringOptions) -> None:
     """Raise a ValueError if options ask for one pass, but the encoder does not pool the mean."""
-    if options.approximate is not None and encoder.pooling != "mean":
+    if options.one_pass and encoder.pooling != "mean":
         raise ValueError(f"approximate={options.approximate!r} needs mean pooling; {EXACTLY}")
 
 
@@ -180,7 +204,7 @@ class Engine:
     done: float = 0.0
 
     def __post_init__(self) -> None:
-        self.plan_windows = planner(self.options.operations, self.options.approximate)
+        self.plan_windows = planner(self.options.operations, self.options.one_pass)
 
     def outcomes(self, stories: Iterable[Outcome]) -> Generator[Outcome, None, None]:
         """Yield the outcome of each story, in order. The `stories` are results whose scores are 0,
@@ -289,15 +313,12 @@ class Engine:
         return lambda stories: list(self.outcomes(stories))
 
 
-def _chained(
-    batches: Generator[list[Outcome], None, None], progress: Progress | None
-) -> Generator[Outcome, None, None]:
-    """Yield the outcomes of each list in `batches` one by one, and count them as progress."""
-    with closing(batches):
-        for outcomes in batches:
-            if progress is not None:
-                progress.add(len(outcomes))
-            yield from outcomes
+def _truncation_warning(result: StorySalience) -> str:
+    """Return what to log of the first truncated story."""
+    name = "" if result.story.id is None else f" ({result.story.id})"
+    problem = _too_long(result.context_tokens, result.cut_tokens)
+    problem += f"; it {result.unsplit}" if result.unsplit else ""
+    return f"story {result.index + 1}{name} {problem} (reported once)"
 
 
 def _too_long(context_tokens: int | None, cut_tokens: int) -> str:

@@ -4,14 +4,13 @@ from this one declaration."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from narrative_twins.salience.operations import SIMILARITIES, resolve_operations
 from narrative_twins.stories.sentences import Splitter, check_splitter
 from narrative_twins.stories.story import StoryError, Windows, parse_windows
 
-Approximation: TypeAlias = Literal["one-pass"]
 OnError: TypeAlias = Literal["raise", "skip"] | Callable[[StoryError], None]
 OnTruncation: TypeAlias = Literal["warn", "error", "ignore"]
 
@@ -65,7 +64,7 @@ def _option(default: Any, help: str, **info: Any) -> Any:
 
 @dataclass(frozen=True)
 class ScoringOptions:
-    """The options of scoring, checked when they are made.
+    """The options of scoring, checked when they are made: once, where a call or a command begins.
 
     Attributes:
         operations: one or several names or `Operation` instances; default all registered operations
@@ -96,10 +95,10 @@ class ScoringOptions:
     """
 
     operations: Any = _option(None, "operations to score by, also of --import (default: all)")
-    approximate: Approximation | None = _option(
+    approximate: Literal["one-pass"] | None = _option(
         None,
         "approximate scores",
-        choices=get_args(Approximation),
+        choices=("one-pass",),
         flags={
             "fast": ("one-pass", "approximate scores from one pass over a story (docs/speed.md)"),
             "exact": ("none", "exact scores, as in the paper"),
@@ -149,23 +148,34 @@ class ScoringOptions:
         if self.splitter is not None:
             check_splitter(self.splitter)
         operations = resolve_operations(
-            self.operations, one_pass=self.approximate is not None, similarity=self.similarity
+            self.operations, one_pass=self.one_pass, similarity=self.similarity
         )
         object.__setattr__(self, "operations", operations)
 
+    @classmethod
+    def of_call(
+        cls, options: ScoringOptions | None, changes: Mapping[str, Any], **defaults: Any
+    ) -> ScoringOptions:
+        """Return the options of a call that takes `options` or single fields (`changes`), or both;
+        `defaults` are fields for a call without `options`."""
+        if options is None:
+            return cls(**{**defaults, **changes})
+        return replace(options, **changes) if changes else options
+
+    @property
+    def one_pass(self) -> bool:
+        """Whether scores are approximated from one forward pass; False if they are exact."""
+        return self.approximate is not None
+
     def settings(self) -> dict[str, Any]:
         """Return the options that scores depend on, as JSON data by name, to compare runs by."""
-        values: dict[str, Any] = {"max shifts": None}  # an earlier option, in saved settings
-        for name, info in SCORING_OPTIONS.items():
-            if info.affects_scores:
-                values[name.replace("_", " ")] = getattr(self, name)
-        if self.similarity == SCORING_OPTIONS["similarity"].default:
-            del values["similarity"]  # so that older runs, which lack it, are resumed
+        names = (name for name, info in SCORING_OPTIONS.items() if info.affects_scores)
+        values = {name: getattr(self, name) for name in names}
         # An operation that is not in this package is named with its module.
-        names = ((each.name, type(each).__module__) for each in self.operations)
+        modules = {each.name: type(each).__module__ for each in self.operations}
         values["operations"] = [
             name if module.startswith("narrative_twins.") else f"{name} of {module}"
-            for name, module in names
+            for name, module in modules.items()
         ]
         return {name: getattr(value, "__name__", value) for name, value in values.items()}
 

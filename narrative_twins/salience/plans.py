@@ -6,17 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.encoder.tokenizer import Chunk, TokenizedStory, Window
 from narrative_twins.salience.operations import Operation, Similarity, cosine, with_similarity
 from narrative_twins.stories.sentences import Span
-from narrative_twins.stories.story import Order, Story, StoryError
+from narrative_twins.stories.story import Order, StoryError
 
 WINDOW_TOKENS = 100_000_000
 """Maximal tokens of the variants of a window; the plan of a larger window would take more than half
@@ -26,9 +24,6 @@ _STEP = 0.875
 """The distance from text to text in one pass over a long story, as a share of the context: 1.14
 tokens are read per token of the story, and a sixteenth of the context on both sides of a sentence.
 """
-
-_SAMPLE, _SAMPLE_ORDERS = 20, 10_000
-"""The most windows of a story, and orders in a window, that `one_pass_share` looks at."""
 
 
 @dataclass
@@ -127,11 +122,11 @@ def checked_scores(operation: Operation, returned: Any, count: int) -> NDArray[n
 
 
 def planner(
-    operations: Sequence[Operation], approximate: str | None
+    operations: Sequence[Operation], one_pass: bool
 ) -> Callable[[TokenizedStory, Sequence[Span]], Iterator[Plan]]:
     """Return the function that yields the plans of the windows of a story, from its tokens and
-    windows: exact plans if `approximate` is None, else one-pass plans."""
-    return partial(exact_plans if approximate is None else one_pass_plans, operations)
+    windows: one-pass plans if `one_pass`, else exact plans."""
+    return partial(one_pass_plans if one_pass else exact_plans, operations)
 
 
 def exact_plans(
@@ -198,22 +193,6 @@ def one_pass_plans(
             variants,
             one_pass=True,
         )
-
-
-def one_pass_share(encoder: StoryEncoder, operations: Sequence[Operation], story: Story) -> float:
-    """Estimate how many sentences of a story one pass reads per sentence that exact plans read; 1.0
-    if the encoder does not pool the mean, or if no operation has a one-pass form."""
-    if encoder.pooling != "mean" or not any(operation.has_one_pass for operation in operations):
-        return 1.0
-    tokens, spans = encoder.tokenize(story.sentences), story.windows[:_SAMPLE]
-    orders = {  # equal texts are read once
-        order
-        for window in map(tokens.window, spans)
-        for operation in operations
-        for order in islice(operation.orders(window), _SAMPLE_ORDERS)
-    }
-    texts = map(tokens.window, takewhile(lambda part: part[0] < spans[-1][1], tokens.parts(_STEP)))
-    return sum(text.stop - text.start for text in texts) / sum(map(len, orders))
 
 
 def _check_order(operation: Operation, order: Order, window: Window) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from sentence_transformers.base.evaluation import BaseEvaluator
@@ -15,7 +15,6 @@ from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.agreement import agreement_with_turning_points, agreement_with_votes
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.operations import Operation, resolve_operations
-from narrative_twins.salience.options import Approximation
 from narrative_twins.training.losses import DISTRACTOR, STORY, TWIN, TwinsCollator, count_windows
 
 
@@ -101,7 +100,7 @@ class SalienceEvaluator(StoryEvaluator):
         rows: Iterable[Mapping[str, Any]],
         *,
         operations: str | Operation | Iterable[str | Operation] | None = None,
-        approximate: Approximation | None = None,
+        approximate: Literal["one-pass"] | None = None,
         name: str = "",
         context_tokens: int | None = None,
     ) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch.nn.functional import kl_div
 from narrative_twins.data.rows import RowError
 from narrative_twins.encoder.tokenizer import Chunk, Ids, StoryTokenizer, Window
 from narrative_twins.salience.operations import Operation, Shifting, resolve_operations
-from narrative_twins.salience.options import SCORING_OPTIONS, Approximation
+from narrative_twins.salience.options import SCORING_OPTIONS
 from narrative_twins.salience.plans import Plan, planner
 from narrative_twins.stories.story import Story
 from narrative_twins.training.losses import (
@@ -86,12 +86,12 @@ class JudgedStoriesCollator:
         tokens: StoryTokenizer,
         operations: str | Operation | Iterable[str | Operation] | None = None,
         across_windows: bool = False,
-        approximate: Approximation | None = None,
+        approximate: Literal["one-pass"] | None = None,
     ) -> None:
         self.tokens = checked_tokens(tokens)
         self.across_windows = across_windows
         self.operations = resolve_operations(operations, one_pass=approximate is not None)
-        self.plan_windows = planner(self.operations, approximate)
+        self.plan_windows = planner(self.operations, approximate is not None)
 
     valid_label_columns: ClassVar[list[str]] = []
     """Required by the samplers of sentence-transformers."""
@@ -261,7 +261,7 @@ class SalienceLoss(WindowLoss):
         operations: Mapping[str, float] | str | Operation | Iterable[str | Operation] | None = None,
         temperature: float | Mapping[str, float] | None = None,
         *,
-        approximate: Approximation | None = None,
+        approximate: Literal["one-pass"] | None = None,
         max_shifts: int | None = None,
         across_windows: bool = False,
         mini_batch_size: int | None = None,

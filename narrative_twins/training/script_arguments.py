@@ -6,14 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from transformers import HfArgumentParser
 
 from narrative_twins.encoder.loading import Pooling
 from narrative_twins.hub.facts import EncoderFacts, read_fact_values
-from narrative_twins.salience.options import Approximation
 from narrative_twins.training.trainer import last_complete_checkpoint, setting
 
 SMOKE: dict[str, Any] = {
@@ -50,7 +49,7 @@ class ScriptArguments:
     eval_source: str | None = setting(None, "The same; default: split validation of the training.")
     salience_source: str | None = setting(None, "Stories with human labels, for validation.")
     operations: list[str] | None = setting(None, "Operations to validate; default: all.")
-    approximate: Approximation | None = setting(None, "Validate in one pass (one-pass).")
+    approximate: Literal["one-pass"] | None = setting(None, "Validate in one pass (one-pass).")
     max_train_rows: int | None = setting(None, "Maximum rows to train on; the first are used.")
     max_eval_rows: int | None = setting(None, "Maximum validation rows; the first are used.")
     card: str | None = setting(None, "A YAML file of facts for the model card, such as license.")

@@ -2,16 +2,14 @@
 
 import csv
 import io
-import itertools
 import json
 import re
 from functools import partial
-from types import SimpleNamespace
 
 import pytest
 
 from narrative_twins import score_stories
-from narrative_twins.salience import progress
+from narrative_twins.commands import score as score_module
 from narrative_twins.writing import JsonlLog
 
 from support.command import run
@@ -80,27 +78,13 @@ def test_options_reach_the_engine(score, story, tmp_path):
         assert len(score(*verse, *options).rows[0]["sentences"]) == sentences
 
 
-@pytest.mark.parametrize("command", [["score"], ["book", "--exact"]], ids=str)
-def test_long_exact_scoring_is_announced_with_what_is_faster(
-    command, bert_folder, tmp_path, monkeypatch
-):
-    """Once; a forward pass seems to take a second here."""
-    seconds = itertools.count()
-    clock = SimpleNamespace(monotonic=lambda: next(seconds))
-    monkeypatch.setattr(progress, "time", clock)
-    tale = "Nadia ran. The mill burned. It rained. Omar wrote. Nobody knew. He left."
-    (tmp_path / "tale.txt").write_text(tale)
-    options = ["--model", bert_folder, "--device", "cpu", "--batch-tokens", "1", "-f", "json"]
-    done = run(*command, tmp_path / "tale.txt", *options)
-    # The longest texts come first: a pass reads 6 of 26 * 6 + 6 * 5 + (1 + 2 + 3 + 4) + 6 sentences.
-    advice = r"narrative-twins: exact scores take about (\d+) seconds; --fast takes"
-    advice += r" about (\d+) seconds?\n"
-    found = re.fullmatch(advice, done.err)
-    assert done.code == 0 and found, done
-    exact, one_pass = map(int, found.groups())
-    assert 30 <= exact <= 38 and one_pass == 1
-    assert run(*command, tmp_path / "tale.txt", *options, "--quiet").err == ""
-    assert run(command[0], tmp_path / "tale.txt", *options, "--fast").err == ""
+def test_exact_scoring_of_long_files_names_what_is_faster(score, story, monkeypatch):
+    monkeypatch.setattr(score_module, "_LONG", 10)
+    advice = "narrative-twins: exact scores of long texts take long; --fast is quicker"
+    assert advice in score(story, terminal=True).err
+    for options in (["--quiet"], ["--fast"]):
+        assert advice not in score(story, *options, terminal=True).err
+    assert advice not in score(story).err
 
 
 def test_invalid_stories_are_reported_and_skipped(score, story, tmp_path):

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from narrative_twins import StoryEncoder
 from narrative_twins.encoder.tokenizer import Window
 from narrative_twins.salience.operations import SIMILARITIES, Shifting, resolve_operations
-from narrative_twins.salience.plans import exact_plans, one_pass_plans, one_pass_share
+from narrative_twins.salience.plans import one_pass_plans
 from narrative_twins.stories.story import Story
 
 from support.models import FAMILIES, encoder_of, small
-from support.scoring import FixedScores, assert_close, oracle_of, score_story
+from support.scoring import assert_close, oracle_of, score_story
 from support.strategies import stories, window_sizes
 
 STORY = ["Nadia ran.", "It rained on the old mill.", "She found a map under the floor."]
@@ -93,21 +93,6 @@ def test_a_long_story_is_read_at_most_1_3_times(windows):
     assert sum(read) < 1.3 * sum(lengths)
 
 
-@pytest.mark.parametrize(("context", "windows"), [(512, 1), (512, 10), (30, 10), (30, 25)])
-def test_the_share_of_one_pass_is_about_what_its_plans_read(context, windows):
-    """In tokens of distinct texts; it is estimated in sentences of the first orders."""
-    encoder = StoryEncoder(*encoder_of("bert"), context_tokens=context)
-    story = Story.parse([f"{n} men saw {n} boats." for n in range(50)], windows)
-    operations, read = resolve_operations(one_pass=True), []
-    for plans in (one_pass_plans, exact_plans):
-        planned = plans(operations, encoder.tokenize(story.sentences), story.windows)
-        variants = (variant for plan in planned for variant in plan.variants)
-        texts = {chunk.ids.tobytes() for variant in variants for chunk in variant}
-        read.append(sum(map(len, texts)))
-    share = one_pass_share(encoder, operations, story)
-    assert 0.3 < share / (read[0] / read[1]) < 1
-
-
 @given(st.integers(2, 9), st.integers(0, 3), st.integers(0, 3), st.integers(1, 9))
 def test_shifts_to_the_nearest_positions(size, before, after, max_shifts):
     window = Window(0, before, before + size, before + size + after)
@@ -131,12 +116,3 @@ def test_shifting_to_all_positions_is_exact(encoder):
     assert complete == pytest.approx(exact, abs=1e-6)
     # Moving the first sentence forward or the second one back swaps the same two sentences.
     assert near[0] == pytest.approx(near[1], abs=1e-6) and near != pytest.approx(exact, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("pooling", "operation"), [("first", Shifting()), ("mean", FixedScores([0.0]))]
-)
-def test_no_share_of_one_pass_is_estimated_where_there_is_none(pooling, operation):
-    story = Story.parse({"sentences": STORY})
-    assert one_pass_share(small(pooling=pooling), [operation], story) == 1
-    assert one_pass_share(small(), [Shifting()], story) < 1

@@ -29,12 +29,12 @@ def test_cosine_of_zero_vector_is_zero():
     assert cosine(torch.zeros(3), torch.ones(3)) == 0
 
 
-def test_settings_of_saved_scores_are_those_of_earlier_versions():
-    """Names of saved scores depend on them: with other settings, scores would be computed again."""
-    assert ScoringOptions(operations="deletion").settings() == {
-        "max shifts": None,
+def test_settings_of_saved_scores_are_what_scores_depend_on():
+    options = ScoringOptions(operations="deletion", batch_size=5, on_error="skip", progress=True)
+    assert options.settings() == {
         "operations": ["deletion"],
         "approximate": None,
+        "similarity": "cosine",
         "splitter": None,
         "windows": "auto",
     }
