@@ -112,9 +112,9 @@ SHARED = {
     "extras",
     "text",
     "writing",
-    *(f"commands.{name}" for name in ("cli", "signatures", "messages")),
+    *(f"commands.{name}" for name in ("cli", "signatures", "streams")),
 }
-SHARED |= {"commands.encoder_options", "commands.scoring_options"}
+SHARED |= {"commands.messages", "commands.encoder_options", "commands.scoring_options"}
 
 
 def test_the_way_of_labels(bert_folder, tmp_path, monkeypatch, capsys):
