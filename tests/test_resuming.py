@@ -157,7 +157,7 @@ DIFFERENCES = {
         (["--operations", "deletion"], 'operations ["summarization"] (now ["deletion"])'),
         (["--context-tokens", "20"], "context tokens 512 (now 20)"),
         (["--split", "lines"], 'splitter null (now "lines")'),
-        (["--similarity", "euclidean"], 'similarity null (now "euclidean")'),
+        (["--similarity", "euclidean"], 'similarity "cosine" (now "euclidean")'),
         (["--score-headings"], "score headings false (now true)"),
         (["--top", "1"], "top null (now 1)"),
         (["--model", OTHER], "model fingerprint"),
