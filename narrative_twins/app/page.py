@@ -13,7 +13,8 @@ from narrative_twins.app.result_html import book_reading, downloads, part, story
 from narrative_twins.app.scoring import ERRORS, METHODS, ONE_PASS, Method, Scoring, book_suffixes
 from narrative_twins.books.table import LEVELS
 from narrative_twins.salience.operations import OPERATIONS, resolve_operations
-from narrative_twins.salience.result import StorySalience, precision
+from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.wording import precision
 from narrative_twins.show.formats import FORMATS, write_results
 from narrative_twins.stories.sentences import SPLITTERS
 from narrative_twins.text import one_line

@@ -9,7 +9,9 @@ from typing import Any
 from narrative_twins.books.result import BookSalience
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, shades, shares
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.salience.result import StorySalience, shown_score
+from narrative_twins.salience.ranking import shaded
+from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.wording import shown_score
 from narrative_twins.show.formats import FORMATS, book_formats
 from narrative_twins.show.pages import book_contents, templates
 from narrative_twins.show.terminal import marked
@@ -30,7 +32,7 @@ def shaded_text(result: StorySalience, operation: str) -> str:
     `sentence`, in the most salient fifth also of class `top`. CSS variables of the span, `--light`
     and `--dark`, are its shades by `operation`; `data-scores` has its rank and scores."""
     text, end, sentences = displayed(result.story.text), 0, []
-    scores, top = result.shaded(operation), marked(result, operation)
+    scores, top = shaded(result, operation), marked(result, operation)
     light, dark = shades(scores), shades(scores, PALE_DARK, STRONG_DARK)
     descriptions = result.descriptions(operation)
     for i, (start, stop) in enumerate(result.spans):

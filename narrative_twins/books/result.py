@@ -12,13 +12,9 @@ from narrative_twins.books.table import LEVELS, BookTable, Level, Unit, Units
 from narrative_twins.plots.shades import shaded_cell
 from narrative_twins.plots.style import PAGE
 from narrative_twins.salience.operations import comparisons
-from narrative_twins.salience.result import (
-    described,
-    extract_length,
-    other_similarity,
-    precision,
-    saved_scores,
-)
+from narrative_twins.salience.ranking import compared, extract_length, highest, shaded
+from narrative_twins.salience.result import saved_scores
+from narrative_twins.salience.wording import described, figure_of, other_similarity, precision
 from narrative_twins.stories.reading import stories_in
 from narrative_twins.stories.sentences import Span
 from narrative_twins.text import counted, one_line, shortened
@@ -133,7 +129,7 @@ class BookSalience(BookTable):
         units, name = self.at(self.levels[0]), self.shading[self.levels[0]]
         return shaded_cell(
             [unit.name for unit in units],
-            units.shaded(name),
+            shaded(units, name),
             [described(unit.scores, self.dtype) for unit in units],
             title=f"{self.name}: {self.extent}",
             notes=self.footer,
@@ -183,7 +179,7 @@ class BookSalience(BookTable):
         return [legend, *self.notes, *precision(self.dtype)]
 
     def at(self, level: Level) -> Units:
-        """Return the units of a level, with the methods `scores_of`, `rank` and `compared` of
+        """Return the units of a level, with the methods `scores_of` and `rank` of
         `StorySalience`. Scenes are compared within their chapter, sentences within their window.
         Raises a `ValueError` if the level was not scored."""
         if not self.units(level).scores:
@@ -196,7 +192,7 @@ class BookSalience(BookTable):
         """Return the `k` most salient units of a level, by default the lowest that was scored. The
         most salient is first; ties are in the order of the book."""
         units = self.at(level or self.levels[-1])
-        return [units[i] for i in units.highest(k, operation)]
+        return [units[i] for i in highest(units, k, operation)]
 
     def extract(
         self,
@@ -228,7 +224,7 @@ class BookSalience(BookTable):
             raise ValueError("choose a number of sentences, a share or a number of words")
         if budget < 1:
             raise ValueError(f"an extract has at least 1 sentence or word, not {budget}")
-        selected = spread(sentences.windows, lengths, sentences.compared(operation), budget)
+        selected = spread(sentences.windows, lengths, compared(sentences, operation), budget)
         if not selected:
             raise ValueError(f"no part of the book has a sentence of {words} words; allow more")
         chapters = []
@@ -332,7 +328,8 @@ class BookSalience(BookTable):
         units = self.at(level)
         title, names = f"{self.name}: {level}s", [unit.name for unit in units]
         appearance: dict[str, Any] = {"top": top, "width": width, "bare": bare, "unit": level}
-        return units.figure(path, operations, names, title=title, notes=self.notes, **appearance)
+        appearance |= {"title": title, "notes": self.notes}
+        return figure_of(units, path, operations, names, **appearance)
 
 
 def read_book_salience(path: str | os.PathLike[str]) -> BookSalience:

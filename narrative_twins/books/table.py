@@ -12,7 +12,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from narrative_twins.books.book import Book, Chapter
 from narrative_twins.books.reading import read_book
-from narrative_twins.salience.result import Scored, saved_scores
+from narrative_twins.salience.ranking import Scored
+from narrative_twins.salience.result import saved_scores
 from narrative_twins.stories.sentences import Span, Splitter
 from narrative_twins.stories.story import even_windows, partition, sentence_spans
 

@@ -17,7 +17,7 @@ from narrative_twins.commands.scoring_options import scoring_options
 from narrative_twins.commands.signatures import Choices, Count, command
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.options import FAST, ScoringOptions
-from narrative_twins.salience.result import PRIMARY_OPERATION
+from narrative_twins.salience.ranking import PRIMARY_OPERATION
 from narrative_twins.writing import STDIN, check_writable
 
 _OPERATIONS = Choices(lambda: OPERATIONS)

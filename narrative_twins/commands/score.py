@@ -20,7 +20,8 @@ from narrative_twins.commands.scoring_options import scoring_options
 from narrative_twins.commands.signatures import command
 from narrative_twins.commands.story_options import FILES, StoryFormat
 from narrative_twins.salience.options import ScoringOptions
-from narrative_twins.salience.result import StorySalience, truncation
+from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.wording import truncation
 from narrative_twins.show.formats import result_data
 from narrative_twins.stories.story import Story, StoryError
 from narrative_twins.writing import STDIN, JsonlLog, ResumeError, digest

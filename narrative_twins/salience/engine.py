@@ -24,7 +24,8 @@ from narrative_twins.salience.operations import EXACTLY
 from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.plans import Plan, planner
 from narrative_twins.salience.progress import Progress
-from narrative_twins.salience.result import StorySalience, truncation
+from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.wording import truncation
 from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Story, StoryError, check_stories
 

@@ -1,21 +1,26 @@
-"""The result of scoring one story: the salience of every sentence, with ranks, plain data and
-plots; and the base class that it shares with the result of a book."""
+"""The result of scoring one story: the salience of every sentence, with ranks and plain data."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from narrative_twins.plots.figures import salience_figure
 from narrative_twins.plots.shades import shaded_cell
-from narrative_twins.plots.style import PAGE, check_figure, save_figure
-from narrative_twins.salience.operations import OPERATIONS, comparisons
+from narrative_twins.plots.style import PAGE
+from narrative_twins.salience.operations import comparisons
+from narrative_twins.salience.ranking import MARKED, Scored, extract_length, highest, marked, shaded
+from narrative_twins.salience.wording import (
+    described,
+    figure_of,
+    other_similarity,
+    precision,
+    truncation,
+    very_long_sentence,
+)
 from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Story
 from narrative_twins.text import counted, one_line, shortened, shown_value
@@ -26,126 +31,7 @@ if TYPE_CHECKING:
 
     from narrative_twins.salience.options import ScoringOptions
 
-PRIMARY_OPERATION = "summarization"
-"""The default operation when only one is shown: it agrees best with human annotators."""
-
-_DECIMALS = 3
-_HOLD = {"bfloat16": 2, "float16": 3}
-"""How many decimals of scores in a dtype agree with float32, give or take one in the last; in the
-other dtypes at least as many as are shown, `_DECIMALS`."""
-LONG_SENTENCE = 2000
-"""Sentences of more characters are reported; a novel has nearly none."""
-_MARKED = 1 / 5
-"""The share of the sentences that is marked, or extracted, by default."""
 _PARAGRAPH = re.compile(r"\n\s*\n|\r\s*\r")
-
-
-class Scored:
-    """The scores of units in order: of the sentences of a story, or of one level of a book.
-
-    Attributes:
-        scores: by operation, one float per unit; higher is more salient.
-        windows: half-open ranges of the units, each of which was scored by itself.
-    """
-
-    scores: Mapping[str, list[float]]
-    windows: Sequence[Span]
-
-    @property
-    def primary_operation(self) -> str:
-        """The default operation of `rank` and `top`: summarization if scored, else the first."""
-        return PRIMARY_OPERATION if PRIMARY_OPERATION in self.scores else next(iter(self.scores))
-
-    def scores_of(self, operation: str | None = None) -> list[float]:
-        """Return the scores of the units by an operation, by default the primary operation. Raises
-        ValueError if the operation was not scored."""
-        name = self.primary_operation if operation is None else operation
-        if name not in self.scores:
-            raise ValueError(f"{name!r} was not scored; choose from {', '.join(self.scores)}")
-        return self.scores[name]
-
-    def compared(self, operation: str | None = None) -> list[float]:
-        """Return a value per unit, by which `rank`, `top`, stars and shades compare the units: the
-        score; for disruption, the score relative to the usual score at its place in the window."""
-        name = self.primary_operation if operation is None else operation
-        scores = self.scores_of(name)
-        # Saved scores may be by an operation of somebody who has not registered it here.
-        if name not in OPERATIONS:
-            return list(scores)
-        compared: list[float] = OPERATIONS[name].compared(np.array(scores), self.windows).tolist()
-        return compared
-
-    @property
-    def is_comparable(self) -> bool:
-        """Whether any window has several units, so that there is something to compare."""
-        return any(hi - lo > 1 for lo, hi in self.windows)
-
-    def shaded(self, operation: str | None = None) -> list[float]:
-        """Return the values that bars and shades show: `compared`, but NaN for a unit that is alone
-        in its window, since there is nothing to compare the unit with."""
-        alone = {lo for lo, hi in self.windows if hi - lo == 1}
-        values = self.compared(operation)
-        return [math.nan if i in alone else value for i, value in enumerate(values)]
-
-    def marked(self, operation: str | None = None, k: int | None = None) -> list[int]:
-        """Return the indices of the k units that stars and labels mark, most salient first; by
-        default a fifth of the units. Units that are alone in their window are left out."""
-        if k is not None and k < 0:
-            raise ValueError(f"top({k}): the number can't be negative")
-        values = self.shaded(operation)
-        units = [i for i in self.highest(len(values), operation) if not math.isnan(values[i])]
-        return units[: extract_length(len(units), k, None, default=_MARKED)]
-
-    def rank(self, operation: str | None = None) -> list[int]:
-        """Return the rank of each unit, in order of the units. Ranks are by `compared`: 1 is the
-        most salient, and equal values share a rank."""
-        negative = -np.array(self.compared(operation))
-        ranks: list[int] = (1 + np.searchsorted(np.sort(negative), negative)).tolist()
-        return ranks
-
-    def highest(self, k: int, operation: str | None = None) -> list[int]:
-        """Return the indices of the k most salient units, or of all if there are fewer. They are
-        sorted by the values of `compared`, highest first; units of equal value stay in order."""
-        if k < 0:
-            raise ValueError(f"top({k}): the number can't be negative")
-        values = self.compared(operation)
-        return sorted(range(len(values)), key=lambda i: -values[i])[:k]
-
-    def figure(
-        self,
-        path: str | os.PathLike[str] | None,
-        operations: str | Iterable[str] | None,
-        texts: Sequence[str],
-        *,
-        top: int,
-        width: float,
-        notes: Iterable[str],
-        **appearance: Any,
-    ) -> Figure:
-        """Return a figure of the scores, with a note on how they are compared, and save it unless
-        `path` is None. `texts` are the texts of the units, `appearance` is for `salience_figure`,
-        and other arguments are as in `StorySalience.plot`."""
-        check_figure(path)
-        names = [operations] if isinstance(operations, str) else operations
-        scores = {name: self.scores_of(name) for name in (self.scores if names is None else names)}
-        labelled = {name: self.marked(name, top) for name in scores}
-        compared = comparisons(scores) if self.is_comparable else []
-        appearance["notes"] = list(dict.fromkeys([*compared, *notes]))
-        figure = salience_figure(texts, self.windows, scores, labelled, width=width, **appearance)
-        if path is not None:
-            save_figure(figure, path)
-        return figure
-
-
-def extract_length(count: int, k: int | None, share: float | None, default: float) -> int:
-    """Return how many of `count` sentences an extract has: `k`, or if `k` is None, a share of them,
-    rounded, but at least 1. The share is `share`, or `default` if `share` is None. Raises
-    ValueError if both `k` and `share` are set, or if `share` is not above 0 and at most 1."""
-    if k is not None and share is not None:
-        raise ValueError(f"k={k}, share={share}: choose a number or a share of sentences, not both")
-    if share is not None and not 0 < share <= 1:
-        raise ValueError(f"share={share}: a share of sentences is above 0, and at most 1")
-    return max(1, round(count * (share or default))) if k is None else k
 
 
 @dataclass(frozen=True)
@@ -251,7 +137,7 @@ class StorySalience(Scored, Mapping[str, Any]):
         return dict(self)
 
     def __repr__(self) -> str:
-        best = ", ".join(str(index + 1) for index in self.highest(3))
+        best = ", ".join(str(index + 1) for index in highest(self, 3))
         name = shortened(self.name, 60, both_ends=True)
         by = self.primary_operation
         return f"<StorySalience {name}: {self.extent}; most salient by {by}: {best}>"
@@ -266,11 +152,11 @@ class StorySalience(Scored, Mapping[str, Any]):
         legend = f"{shades}Point at a sentence for its scores."
         return shaded_cell(
             self.sentences,
-            self.shaded(name),
+            shaded(self, name),
             self.descriptions(name),
             title=self.title,
             notes=[legend, *self.notes_on([name])],
-            strong=self.marked(name),
+            strong=marked(self, name),
             paragraphs=[i for i, gap in enumerate(gaps, start=1) if _PARAGRAPH.search(gap)],
         )
 
@@ -331,14 +217,7 @@ class StorySalience(Scored, Mapping[str, Any]):
     def unsplit(self) -> str:
         """For a story with a very long sentence, perhaps for lack of full stops: the problem and
         its cure, to follow "The text": `has a sentence of 5,000 characters, ...`. Else empty."""
-        longest = max(map(len, self.sentences))
-        if longest <= LONG_SENTENCE:
-            return ""
-        return (
-            f"has a sentence of {longest:,} characters, perhaps as full stops are missing; --split"
-            " lines (splitter='lines' in Python) scores its lines, --split paragraphs paragraphs,"
-            " and the code of a language its sentences"
-        )
+        return very_long_sentence(self.sentences)
 
     def notes_on(self, operations: Iterable[str]) -> list[str]:
         """Return notes to show with scores by these operations, one sentence each: how the scores
@@ -350,7 +229,7 @@ class StorySalience(Scored, Mapping[str, Any]):
         """Return the k most salient sentences (all if there are fewer) with their scores, most
         salient first by `compared`, ties in story order."""
         scores = self.scores_of(operation)
-        indices = self.highest(k, operation)
+        indices = highest(self, k, operation)
         return [SalientSentence(i, self.sentences[i], scores[i]) for i in indices]
 
     def extract(
@@ -366,7 +245,7 @@ class StorySalience(Scored, Mapping[str, Any]):
             share: instead of `k`, a share of the sentences, above 0 and at most 1; at least one
                 sentence is returned. Default, without `k`, a fifth.
         """
-        count = extract_length(len(self.sentences), k, share, default=_MARKED)
+        count = extract_length(len(self.sentences), k, share, default=MARKED)
         return Extract(sorted(self.top(count, operation), key=lambda sentence: sentence.index))
 
     def descriptions(self, operation: str | None = None) -> list[str]:
@@ -417,40 +296,8 @@ class StorySalience(Scored, Mapping[str, Any]):
             OSError: the file can't be written.
         """
         appearance: dict[str, Any] = {"title": self.title, "notes": self.notes, "bare": bare}
-        return self.figure(path, operations, self.sentences, top=top, width=width, **appearance)
-
-
-def shown_score(score: float, dtype: str | None) -> str:
-    """Return a score as text, with the decimals that hold in its dtype: 2 in bfloat16, else 3."""
-    return f"{score:.{_HOLD.get(dtype or '', _DECIMALS)}f}"
-
-
-def precision(dtype: str | None) -> list[str]:
-    """Return a note on the dtype of scores, such as `["Computed in float32."]`, for the end of
-    tables and pages; empty if the dtype is unknown."""
-    if dtype is None:
-        return []
-    hold = _HOLD.get(dtype, _DECIMALS)
-    limits = f", in which only {hold} decimals hold" if hold < _DECIMALS else ""
-    return [f"Computed in {dtype}{limits}."]
-
-
-def other_similarity(name: str | None) -> list[str]:
-    """Return a list with a note on a similarity other than cosine; empty for cosine or None."""
-    return [] if name in (None, "cosine") else [f"The similarity is {name}, not cosine."]
-
-
-def described(scores: Mapping[str, float], dtype: str | None) -> str:
-    """Return scores by operation on one line, such as `deletion 0.120 · shifting 0.034`."""
-    return " · ".join(f"{name} {shown_score(score, dtype)}" for name, score in scores.items())
-
-
-def truncation(context_tokens: int | None, cut_tokens: int) -> str:
-    """Return what happened to a truncated story, as `is longer than the 512 tokens that ...`."""
-    return (
-        f"is longer than the {context_tokens} tokens that the encoder reads at once, so its windows"
-        f" were scored with a part of the story only: without up to {cut_tokens:,} of its tokens"
-    )
+        appearance |= {"top": top, "width": width}
+        return figure_of(self, path, operations, self.sentences, **appearance)
 
 
 def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:

@@ -22,6 +22,7 @@ from narrative_twins.books.result import BookSalience
 from narrative_twins.books.story_files import read_story_files
 from narrative_twins.extras import check_extra
 from narrative_twins.plots.style import render
+from narrative_twins.salience.ranking import highest
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.pages import book_html, to_html
 from narrative_twins.show.terminal import TOP, book_text, to_table
@@ -202,7 +203,7 @@ def _csv(results: Iterable[StorySalience], layout: Layout) -> Pieces:
         name = result.index if result.story.id is None else result.story.id
         windows = [w for w, (lo, hi) in enumerate(result.windows) for _ in range(lo, hi)]
         top = len(windows) if layout.top is None else layout.top
-        for i in sorted(result.highest(top)):
+        for i in sorted(highest(result, top)):
             scores = [values[i] for values in result.scores.values()]
             about = [name, i, windows[i], *result.spans[i], result.sentences[i]]
             lines.append(_row(*about, *scores))

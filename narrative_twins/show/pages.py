@@ -15,7 +15,9 @@ from narrative_twins.books.result import BookSalience
 from narrative_twins.books.table import LEVELS, Level
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, hex_color, shades
 from narrative_twins.salience.operations import OPERATIONS
-from narrative_twins.salience.result import StorySalience, described, shown_score
+from narrative_twins.salience.ranking import shaded
+from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.wording import described, shown_score
 from narrative_twins.show.terminal import MARK, caption, marked, shown_windows
 from narrative_twins.stories.headings import find_headings
 from narrative_twins.text import one_line, shortened
@@ -74,7 +76,7 @@ def _styles(result: BookSalience, level: Level) -> list[Markup]:
     units = result.units(level)
     if level not in result.levels:
         return [Markup("")] * len(units)
-    scores, styles = units.shaded(result.shading[level]), list[Markup]()
+    scores, styles = shaded(units, result.shading[level]), list[Markup]()
     groups = [units.windows, result.chapters.inside, result.scenes.inside][LEVELS.index(level)]
     for lo, hi in groups:
         light, dark = shades(scores[lo:hi]), shades(scores[lo:hi], PALE_DARK, STRONG_DARK)
@@ -104,7 +106,7 @@ def section(result: StorySalience, top: int | None = None) -> str:
             # An excerpt of the most salient sentences has no headings.
             headings={} if is_excerpt else _headings(result),
             meanings={name: OPERATIONS[name].meaning for name in names if name in OPERATIONS},
-            colours={name: list(map(hex_color, shades(result.shaded(name)))) for name in names},
+            colours={name: list(map(hex_color, shades(shaded(result, name)))) for name in names},
             stars={name: marked(result, name) for name in names},
             mark=MARK,
             shown=partial(shown_score, dtype=result.dtype),

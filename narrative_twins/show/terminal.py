@@ -15,7 +15,10 @@ from rich.text import Text
 from narrative_twins.books.result import BookSalience
 from narrative_twins.plots.shades import STRONG, hex_color, shares
 from narrative_twins.plots.style import INK
-from narrative_twins.salience.result import Scored, StorySalience, precision, shown_score
+from narrative_twins.salience import ranking
+from narrative_twins.salience.ranking import Scored
+from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.wording import precision, shown_score
 from narrative_twins.stories.sentences import Span
 from narrative_twins.text import one_line
 
@@ -41,13 +44,13 @@ def in_encoding(text: str, encoding: str) -> str:
 
 def marked(result: StorySalience, operation: str) -> set[int]:
     """Return the indices of the sentences with a star, the most salient fifth by an operation."""
-    return set(result.marked(operation))
+    return set(ranking.marked(result, operation))
 
 
 def shown_windows(result: StorySalience, top: int | None) -> dict[str, list[int]]:
     """Return by window the indices of the `top` most salient sentences of a story (None: all). Keys
     are headings: `window 1: sentences 1 to 7`. Windows without such a sentence are left out."""
-    shown = set(result.highest(len(result.sentences) if top is None else top))
+    shown = set(ranking.highest(result, len(result.sentences) if top is None else top))
     windows = {
         f"window {w}: sentences {lo + 1} to {hi}": [i for i in range(lo, hi) if i in shown]
         for w, (lo, hi) in enumerate(result.windows, start=1)
@@ -83,7 +86,7 @@ def to_table(result: StorySalience, top: int | None = None) -> Table:
     table.caption = Text(one_line(caption(result)), "table.caption")
     table.title_justify = table.caption_justify = "left"
     stars = {name: marked(result, name) for name in result.scores}
-    bars = {name: bars_of(result.shaded(name)) for name in result.scores}
+    bars = {name: bars_of(ranking.shaded(result, name)) for name in result.scores}
     ranks, main = result.rank(), stars[result.primary_operation]
     shown = partial(shown_score, dtype=result.dtype)
     for heading, indices in shown_windows(result, top).items():
@@ -122,7 +125,7 @@ def book_text(result: BookSalience, top: int, console: Console) -> Iterator[str]
     yield _trimmed(captured.get())
     if "sentence" in result.levels:
         operation = result.shading["sentence"]
-        compared = result.sentences.compared(operation)
+        compared = ranking.compared(result.sentences, operation)
         for chapter in result.chapters:
             inside = range(*result.sentences_of(chapter))
             highest = sorted(sorted(inside, key=lambda i: -compared[i])[:top])
@@ -180,7 +183,7 @@ def _with_bars(
         if name not in units.scores:
             columns.append([""] * groups[-1][1])
             continue
-        shaded = units.shaded(name)
+        shaded = ranking.shaded(units, name)
         bars = [bar for lo, hi in groups for bar in bars_of(shaded[lo:hi])]
         scores = [shown_score(score, dtype) for score in units.scores[name]]
         columns.append([f"{score} {bar}" for score, bar in zip(scores, bars, strict=True)])

@@ -4,6 +4,7 @@ and what notebooks show."""
 import copy
 import json
 import pickle
+from pkgutil import resolve_name
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from matplotlib import pyplot
 
 from narrative_twins import OPERATIONS, Story, StorySalience, show
+from narrative_twins.salience.ranking import compared
 
 from support.parsed import Parsed
 from support.results import result_of
@@ -37,12 +39,12 @@ def test_disruption_is_compared_with_what_is_usual_at_its_place():
     result = StorySalience(story, {"disruption": plain, "deletion": plain, "own": plain})
     # The first sentence of the story keeps 0; those of later windows, which have no score, count as
     # the median.
-    assert result.compared("disruption") == pytest.approx([0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2])
+    assert compared(result, "disruption") == pytest.approx([0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2])
     ranks = result.rank("disruption")
     assert (ranks[0], ranks[11]) == (12, 1)
     (best,) = result.top(1, "disruption")
     assert best.index == 11 and best.score == plain[11], "the score itself is that of the operation"
-    assert plain == result.compared("deletion") == result.compared("own")
+    assert plain == compared(result, "deletion") == compared(result, "own")
     words = "each score with what is usual at its place"
     assert words in result.notes_on(["deletion", "disruption"])[0] and not result.notes
     assert words in "".join(show.to_html([result])) and not result.notes_on(["deletion"])
@@ -181,3 +183,13 @@ def test_long_stories_are_cut_in_notebooks():
     assert Parsed(page).tags.count("span") == 2000 and "3 more sentences not shown" in page
     text = repr(result_of(["A long sentence. " * 100] * 50, name="n" * 500))
     assert len(text) < 200 and "50 sentences, 1 window; most salient by summarization: " in text
+
+
+@pytest.mark.parametrize("name", ["compared", "shaded", "marked", "highest"])
+def test_earlier_methods_warn_and_name_the_function_that_replaces_them(name):
+    result = result_of(["Nadia ran.", "It rained.", "The mill burned."])
+    arguments = [2] if name == "highest" else []
+    function = resolve_name(f"narrative_twins.salience.ranking.{name}")
+    with pytest.warns(DeprecationWarning, match=rf"salience\.ranking\.{name}\(result, "):
+        values = getattr(result, name)(*arguments)
+    assert values == function(result, *arguments)

@@ -26,7 +26,8 @@ from narrative_twins.app.result_html import downloads, salience_curve, shaded_te
 from narrative_twins.commands.cli import main
 from narrative_twins.data.sources import corpus_rows
 from narrative_twins.plots.shades import PALE, PALE_DARK, STRONG, STRONG_DARK, hex_color, shades
-from narrative_twins.salience.result import shown_score
+from narrative_twins.salience import ranking
+from narrative_twins.salience.wording import shown_score
 from narrative_twins.show.formats import FORMATS, read_results, register_format, write_results
 from narrative_twins.show.pages import to_html
 from narrative_twins.show.terminal import BARS, MARK, marked, to_table
@@ -146,7 +147,7 @@ def test_what_is_alone_in_its_window_has_no_star_no_bar_and_no_shade():
     # The first sentence has the highest summarization, the last the highest deletion.
     rows = [" ".join(row.split()) for row in rendered(two).splitlines() if re.match(r" \d", row)]
     shown = "1 0.000 1.000 A.|2 0.250 ▁ ★ 0.750 █ B.|3 ★ 0.500 █ 0.500 ▁ C.|4 0.750 0.250 D."
-    assert "|".join(rows) == shown and two.marked("deletion", 3) == [2, 1]
+    assert "|".join(rows) == shown and ranking.marked(two, "deletion", 3) == [2, 1]
     page = shaded_text(two, "summarization")
     light = re.findall(r"--light:rgb(\(.*?\))", page)
     assert light == [str(PALE), str(STRONG), str(PALE), str(PALE)] and page.count(" top") == 1
