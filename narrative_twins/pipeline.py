@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -137,13 +137,7 @@ class SaliencePipeline(Pipeline):
         if not isinstance(inputs, (list, tuple)):
             return CountedResults(start, len(inputs)) if isinstance(inputs, Sized) else start()
         results = list(start())
-        lengths = {len(result.sentences) if result else 0 for result in results}
-        if len(results) > 1 and lengths == {1}:
-            logger.warning(
-                "each of the %d stories is one sentence; a list means several stories, so pass the"
-                ' sentences of one story as {"sentences": [...]}',
-                len(results),
-            )
+        _warn_of_sentences(results)
         return results
 
     def __getstate__(self) -> dict[str, Any]:
@@ -195,6 +189,17 @@ class SaliencePipeline(Pipeline):
         return {"salience": next(results, None)}
 
     postprocess: Any = itemgetter("salience")
+
+
+def _warn_of_sentences(results: Sequence[Result]) -> None:
+    """Log a warning if each of several stories is one sentence: they may be one story."""
+    lengths = {len(result.sentences) if result else 0 for result in results}
+    if len(results) > 1 and lengths == {1}:
+        logger.warning(
+            "each of the %d stories is one sentence; a list means several stories, so pass the"
+            ' sentences of one story as {"sentences": [...]}',
+            len(results),
+        )
 
 
 def register_pipeline() -> None:

@@ -273,12 +273,17 @@ class BookSalience(BookTable):
         except (KeyError, TypeError, ValueError) as error:
             problem = error if type(error) is ValueError else f"it has no valid {error}"
             raise ValueError(f"{_WRONG}: {what}{problem}") from None
-        tables = [result.units(level) for level in LEVELS]
-        is_complete = all(len(each) == len(t) for t in tables for each in t.scores.values())
-        scored = [bool(result.units(level).scores) for level in result.levels]
-        if not scored or not all(scored) or not is_complete:
+        if not result._is_complete:
             raise ValueError(f"{_WRONG}: it has no scores of one of its 'levels'")
         return result
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether all units of all levels have scores, and there is a level."""
+        tables = [self.units(level) for level in LEVELS]
+        scored = [bool(self.units(level).scores) for level in self.levels]
+        fits = all(len(each) == len(t) for t in tables for each in t.scores.values())
+        return bool(scored) and all(scored) and fits
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return a table with a row per unit of the levels that were scored, level by level. Its

@@ -127,10 +127,18 @@ class StoryScorer:
     def __call__(self, batch: Any) -> Any:
         """Return a batch with the columns `COLUMNS` added, see the class. Raises ValueError if the
         batch lacks the column of the stories, or is a single row."""
-        is_table = isinstance(batch, pyarrow.Table)
+        if isinstance(batch, pyarrow.Table):
+            scored = self.table(self._stories(batch.to_pydict()))
+            new = {name: scored.column(name) for name in COLUMNS}
+            return pyarrow.table({name: batch.column(name) for name in batch.column_names} | new)
         # A table of polars iterates over its columns, and is no mapping.
-        is_polars = hasattr(batch, "get_columns")
-        columns = batch.to_pydict() if is_table else batch.to_dict() if is_polars else dict(batch)
+        columns = batch.to_dict() if hasattr(batch, "get_columns") else dict(batch)
+        rows = self.rows(self._stories(columns))
+        return columns | {name: [row[name] for row in rows] for name in COLUMNS}
+
+    def _stories(self, columns: Mapping[str, Any]) -> list[Any]:
+        """Return the stories of a batch: of the column of stories, or else whole rows. Raises
+        ValueError if the batch lacks the column, or is a single row."""
         if self.column is not None and self.column not in columns:
             raise ValueError(f"there is no column {self.column!r}; there are {', '.join(columns)}")
         if texts := [name for name, values in columns.items() if isinstance(values, str)]:
@@ -139,17 +147,9 @@ class StoryScorer:
                 " map(scorer, batched=True), or map_batches of Ray"
             )
         if self.column is not None:
-            stories = list(columns[self.column])
-        else:
-            stories = [
-                dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
-            ]
-        if not is_table:
-            rows = self.rows(stories)
-            return columns | {name: [row[name] for row in rows] for name in COLUMNS}
-        scored = self.table(stories)
-        new = {name: scored.column(name) for name in COLUMNS}
-        return pyarrow.table({name: batch.column(name) for name in batch.column_names} | new)
+            return list(columns[self.column])
+        rows = zip(*columns.values(), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def table(self, stories: Iterable[Any]) -> pyarrow.Table:
         """Return the scored `rows` of stories as a table with the columns `COLUMNS`."""

@@ -1,6 +1,6 @@
 """Salience: what to embed (operations, plans), the engine that scores, the result.
 
-Names are imported when they are used: options are read without numpy, and results without torch."""
+Names are imported when they are used, so that options and results need no torch."""
 
 import lazy_loader as _lazy_loader
 

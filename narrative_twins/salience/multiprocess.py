@@ -51,12 +51,7 @@ def _pool_results(start: bytes, tasks: Iterable[Any], count: int) -> Generator[A
     """Yield the results of `tasks` in order, computed by `count` processes. Each process unpickles
     `start`, calls it with the number of the process, and applies the returned function to tasks."""
     threads = max(1, torch.get_num_threads() // count)
-    # On Linux processes of one thread are copies of this one, like the workers of torch's
-    # DataLoader, and import nothing. Torch's threads and accelerators can't be copied, nor what
-    # another thread does at the moment, as in a notebook or a server; tqdm's only looks at clocks.
-    others = {thread.name for thread in threading.enumerate()} - {"MainThread", "tqdm_monitor"}
-    alone = threads == 1 and not others
-    copies = sys.platform == "linux" and alone and not torch.accelerator.is_available()
+    copies = _may_copy(threads)
     context = multiprocessing.get_context("fork" if copies else "spawn")
     if copies:  # tokenizers warn of copies, unless they are told what to do
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -86,6 +81,16 @@ def _pool_results(start: bytes, tasks: Iterable[Any], count: int) -> Generator[A
         ours.close()
         pool.shutdown(cancel_futures=True)
         theirs.close()
+
+
+def _may_copy(threads: int) -> bool:
+    """Return whether new processes of so many threads can be copies of this one, which import
+    nothing, like the workers of torch's DataLoader."""
+    # Torch's threads and accelerators can't be copied, nor what another thread does at the moment,
+    # as in a notebook or a server; tqdm's only looks at clocks.
+    others = {thread.name for thread in threading.enumerate()} - {"MainThread", "tqdm_monitor"}
+    alone = threads == 1 and not others
+    return sys.platform == "linux" and alone and not torch.accelerator.is_available()
 
 
 def _result(future: Future[Any]) -> Any:
