@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from narrative_twins.stories.sentences import Span
@@ -29,6 +29,10 @@ _SPELLED = (
     rf"{'|'.join((_TEENS + ' ' + _ONES).split())}|the (?:{'|'.join(_ORDINALS.split())})|[1I]er|"
     r"eins|zwei|drei|vier|fünf|premi(?:er|ère)|prim(?:er|eir)?[oa]|deuxième|second[oae]|первая)"
 )
+_WORDS = {word: value for value, word in enumerate(_ONES.split(), 1)}
+_WORDS |= {word: value for value, word in enumerate(_TEENS.split(), 10)}
+_WORDS |= {word: value for value, word in enumerate(_ORDINALS.split()[:-1], 1)}
+_WORDS |= {word: value * 10 for value, word in enumerate(_TENS.split(), 2)}
 # "The First Act", "Zweites Kapitel", "Première partie", "3. Kapitel"
 _ORDINAL = (
     rf"(?i:(?:the )?(?:{'|'.join(_ORDINALS.split())})|(?:erst|zweit|dritt|viert|fünft|sechst|"
@@ -55,7 +59,7 @@ _NUMBERED = re.compile(
 _NAMED = re.compile(
     rf"(?:{'|'.join(form for name in _WHOLE.split() for form in (name, name.upper()))})\.?|"
     r"(?:第\s?[\d〇零一二三四五六七八九十百千两]{1,7}\s?[章回节節話话部卷幕]|제?\s?\d{1,4}\s?[장화회부])"
-    r"(?:[\s.:：　].{0,60}[^\s.!?。！？]|\.?)"
+    r"(?:[\s.:：　].{0,60}[^\s.。]|\.?)"
 )
 _MARKDOWN = re.compile(r"#{1,6}\s+\S.*")
 # The slug lines of screenplays: "INT. HOUSE - DAY", "12 EXT. ROCKS - NIGHT 12"
@@ -66,6 +70,8 @@ _SLUG = re.compile(
 _COUNTED = re.compile(
     rf"(?P<number>{_ROMAN}|\d{{1,3}})(?:\.?|(?:[.:)]|(?=\s+[—–-]\s))[\s—–-]+(?P<title>\S.*))"
 )
+# "[ 1 ]", "— I —", "* 2 *": marks around a number.
+_AROUND = re.compile(r"(?P<open>[\[({*_~=<«|·•—–-]+)\s*(?P<inner>[^\W_]+\.?)\s*[\])}*_~=>»|·•—–-]+")
 _UPPER_PART = re.compile(
     r"(?:Part|Book|Act|Epoch|Volume|Teil|Akt|Buch|Partie|Acte|Livre|Parte|Acto|Libro|Atto|Deel|"
     r"Часть)\b",
@@ -75,6 +81,15 @@ _DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _CAPITALS = re.compile(r"[^\W\d_][^\"“”«»!?:;…]*[^\W\d_]{2}[^\"“”«»!?:;…]*")
 _FEWEST = 3  # titles, or lines in capitals, that are no chance
 _PROSE = 200  # characters after lines in capitals that are headings
+_TITLE_MARKS = " .!?…,;:\"'“”‘’«»¿¡()[]*_"  # around a title
+_OPENS_TITLE = "\"'“‘«¿¡("
+# Lines before a sign, a letter or a telegram in capitals, which is text: "She read the bill:"
+_INTRODUCES = re.compile(
+    r"[:,—–-]\s*$|\b(?:sign|board|bill|notice|poster|placard|plaque|label|banner|headlines?|note|card|"
+    r"telegram|cable|wire|letters?|message|inscription|words|writing|written|wrote|chalk(?:ed)?|"
+    r"painted|carved|engraved|printed|said|says|ran|reads?)\b[^.!?]*[.!]?[\"”’]?$",
+    re.IGNORECASE,
+)
 _CLOSED_LINE = re.compile(r"[.!?…:;—–\"'’”»“«)\]*_=~-]\s*$")
 
 
@@ -88,26 +103,63 @@ class _Line(NamedTuple):
     closes: bool
 
 
+_EDGE = _Line("", 0, True, True)  # before the first line and after the last
+_KINDS = ("digit", "roman")  # of numbers without a word before them
+
+
+class _Number(NamedTuple):
+    """A line in the form of a numbered heading, such as `Chapter 2. The Gull`, `4. The Gull`, `IV`.
+
+    Attributes:
+        at: the index of the line.
+        form: what the headings of a run have in common: the word before the number, or the kind of
+            number and the mark around it; and whether they have titles.
+        value: the number; 0 if its word is not known.
+        title: the title after the number; empty without one.
+    """
+
+    at: int
+    form: tuple[str, bool]
+    value: int
+    title: str
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether no word is before the number."""
+        return self.form[0].startswith(_KINDS)
+
+    def goes_on(self, last: _Number) -> bool:
+        """Return whether the number follows that of the last heading of a run. Words such as
+        `Chapter` may skip numbers."""
+        if self.is_counted:
+            return self.value == last.value + 1
+        return self.value > last.value or 0 in (self.value, last.value)
+
+
 def find_headings(text: str) -> list[Span]:
     """Return the character spans of the headings in a text, in order.
 
     - `Chapter 1`, `CHAPTER IV. The Storm`, `Part Two: Home`, `Act I`, and the same in some other
       languages; `Prologue`, `Epilogue` and the like. The line before is blank or ends a sentence,
-      and the next line does not continue this one. A title on the same line has no full stop.
+      and the next line does not continue this one.
+    - A title on the same line may end in a mark if its main words have capitals, `Chapter 2. Who
+      Took the Map?`, or if it is part of a run of such lines whose numbers go on.
     - The paragraph after a number without a title, if all its main words have capitals, or if most
       numbers have such a title. Both may end in a full stop: `CHAPTER I.`, `The Old Mint.`
     - `INT. HOUSE - DAY`, the slug lines of screenplays, in capital letters.
     - `THE BARN`, paragraphs of one line in capitals, if several have prose after them and the text
-      has no other headings than `Prologue` and the like.
-    - `# Title` of Markdown.
-    - `I`, `II`, `III` or `1.`, `2.`, `3.`, in paragraphs of their own, if they count from 1 without
-      a gap. With titles, such as `4. The Black Gull`, they may begin with any number, and one that
-      begins the text may be the only one.
+      has no other headings than `Prologue` and the like. A line that the text before introduces,
+      as a sign or a telegram, is none.
+    - `# Title`, if the text is Markdown: it begins so, or has several or `## Title`.
+    - `I`, `II`, `III`, `1.`, `2.`, or `[ 1 ]`, `— I —`, in paragraphs of their own, if they count
+      from 1 without a gap. With titles, such as `4. The Black Gull`, they may begin with any
+      number, and one that begins the text may be the only one. Most of the titles of a run have
+      capitals.
     """
     lines = list(_lines(text))
-    headings = _headings(lines, _counted(lines))
+    headings = _headings(lines, {*_numbered(lines), *_of_markdown(lines)})
     if all(_NAMED.fullmatch(heading.text) for heading in headings):
-        headings = _headings(lines, _in_capitals(lines))
+        headings = _headings(lines, set(_in_capitals(lines)))
     return [(line.start, line.start + len(line.text)) for line in headings]
 
 
@@ -124,28 +176,24 @@ def regions_between_headings(text: str) -> list[Span]:
 
 
 def _headings(
-    lines: Sequence[_Line], certain: Sequence[_Line], are_titled: bool = False
+    lines: Sequence[_Line], certain: Collection[_Line], are_titled: bool = False
 ) -> list[_Line]:
     """Return the headings among the lines of a text: the `certain` ones, lines in the form of a
     heading, and titles in the paragraph after a number. If `are_titled`, any paragraph after a
     number is a title; the function calls itself in this way if most numbers have titles."""
-    starts = {line.start for line in certain}
     headings: list[_Line] = []
     numbers = titles = 0
-    edge = _Line("", 0, True, True)
-    for before, line, after in zip([edge, *lines], lines, [*lines[1:], edge], strict=False):
+    for before, line, after in _with_neighbours(lines):
         if len(line.text) > MAX_LENGTH:
             continue
         follows = before in headings[-1:]
-        begins = line.opens or follows or bool(_CLOSED_LINE.search(before.text))
-        is_apart = begins and (line.closes or not after.text[:1].islower())
-        has_form = (is_apart and _is_heading(line.text)) or _MARKDOWN.fullmatch(line.text)
-        if line.start in starts or has_form:
+        if line in certain or (
+            _stands_apart(before, line, after, follows) and _is_heading(line.text)
+        ):
             headings.append(line)
         elif follows and _lacks_title(before.text):
-            title = line.text.rstrip(".") if before.text.endswith(".") else line.text
-            is_first = line.closes and after is not edge and line.text[0].isalnum()
-            is_title = is_first and (are_titled or (" " in title and _is_title(title)))
+            has_place = line.closes and after is not _EDGE
+            is_title = has_place and _is_title_after(before.text, line.text, are_titled)
             headings += [line] * is_title
             numbers, titles = numbers + 1, titles + is_title
     if not are_titled and titles >= _FEWEST and titles * 2 >= numbers:
@@ -153,12 +201,35 @@ def _headings(
     return headings
 
 
+def _with_neighbours(lines: Sequence[_Line]) -> Iterator[tuple[_Line, _Line, _Line]]:
+    """Yield each line with the line before and the line after."""
+    return zip([_EDGE, *lines], lines, [*lines[1:], _EDGE], strict=False)
+
+
+def _stands_apart(before: _Line, line: _Line, after: _Line, follows: bool) -> bool:
+    """Return whether a line neither goes on from the line before, which is a heading if `follows`,
+    nor into the line after."""
+    begins = line.opens or follows or bool(_CLOSED_LINE.search(before.text))
+    return begins and (line.closes or not after.text[:1].islower())
+
+
+def _is_title_after(number: str, line: str, are_titled: bool) -> bool:
+    """Return whether a line after the line of a number is its title."""
+    if line[0] in _OPENS_TITLE:
+        return are_titled and _has_capitals(line)
+    if not line[0].isalnum():
+        return False
+    title = line.rstrip(".") if number.endswith(".") else line
+    is_question = title[-1:] in "?!" and title.count(" ") > 1 and _has_capitals(title)
+    return are_titled or is_question or (" " in title and _is_title(title))
+
+
 def heading_level(heading: str) -> int:
     """Return the depth of a heading of `find_headings`: 1 for a part or an act, 2 for a chapter or
     a scene, `UNKNOWN` for any other line, such as a title. In Markdown it is the number of `#`."""
     if heading.startswith("#"):
         return len(heading) - len(heading.lstrip("#"))
-    if not _is_heading(heading) and not _COUNTED.fullmatch(heading):
+    if not _is_heading(heading) and not _COUNTED.fullmatch(_without_marks(heading)):
         return UNKNOWN
     return 1 if _UPPER_PART.match(_plain(heading)) else 2
 
@@ -196,14 +267,15 @@ def _is_heading(line: str) -> bool:
         return True
     # "Part two was harder" and "Part 2. It was harder." are sentences.
     is_free = numbered["mark"].strip() or line.split()[0].isupper()
-    return _is_title(title) or bool(
-        is_free and title[0].isupper() and not re.search(r"[.!?…;,:\"”»]$|[.!?…] ", title)
-    )
+    if not is_free or _is_title(title):
+        return _is_title(title)
+    has_no_end = title[0].isupper() and not re.search(r"[.!?…;,:\"”»]$|[.!?…] ", title)
+    return has_no_end or (" " in title and _has_capitals(title))
 
 
 def _lacks_title(line: str) -> bool:
     """Return whether a heading is a number without a title, such as `Chapter 1` or `IV`."""
-    form = _NUMBERED.fullmatch(_plain(line)) or _COUNTED.fullmatch(line)
+    form = _NUMBERED.fullmatch(_plain(line)) or _COUNTED.fullmatch(_without_marks(line))
     return form is not None and form["title"] is None
 
 
@@ -219,53 +291,155 @@ def _is_title(line: str) -> bool:
     )
 
 
+def _has_capitals(title: str) -> bool:
+    """Return whether the main words of a title have capitals, whatever mark it ends in."""
+    return _is_title(title.strip(_TITLE_MARKS))
+
+
+def _without_marks(line: str) -> str:
+    """Return the number of a line such as `[ 1 ]`, and any other line unchanged."""
+    around = _AROUND.fullmatch(line)
+    return around["inner"] if around else line
+
+
+def _of_markdown(lines: Sequence[_Line]) -> list[_Line]:
+    """Return the lines `# Title` of a text in Markdown. A single one within a text is a sentence:
+    `# blessed today`."""
+    marked = [line for line in lines if _MARKDOWN.fullmatch(line.text)]
+    texts = [line.text for line in marked]
+    is_begin = marked[:1] == list(lines[:1])
+    is_several = sum(text.lstrip("# ")[:1].isupper() for text in texts) > 1
+    return marked if is_begin or is_several or any(text[1] == "#" for text in texts) else []
+
+
 def _in_capitals(lines: Sequence[_Line]) -> list[_Line]:
     """Return the lines in capitals, each a paragraph by itself, that are headings. Returns `[]`
-    unless several of them have prose after them, and no line recurs, as names do in a play."""
-    counts = Counter(line.text for line in lines if line.text.isupper())
-    places: list[list[_Line]] = []
-    run, prose = list[_Line](), 0  # lines in capitals, and characters after them
-    for line in [*lines, _Line("THE END", 0, True, True)]:
+    unless several of them have prose after them, and if most recur, as names do in a play."""
+    sections = [(run, prose) for run, prose in _sections(lines) if run]
+    counts = Counter(run[-1].text for run, _ in sections)
+    recurring = sum(count for count in counts.values() if count > 1)
+    places = [run for run, prose in sections if prose >= _PROSE]
+    is_play = recurring * 2 > len(sections)
+    return [] if is_play or len(places) < _FEWEST else [line for run in places for line in run]
+
+
+def _sections(lines: Sequence[_Line]) -> Iterator[tuple[list[_Line], int]]:
+    """Yield adjacent lines in capitals, with the number of characters of the prose after them."""
+    run, prose = list[_Line](), 0
+    for before, line, _ in _with_neighbours(lines):
         is_apart = line.opens and line.closes and len(line.text) <= MAX_LENGTH
-        if is_apart and line.text.isupper() and _CAPITALS.fullmatch(line.text):
+        if is_apart and _is_in_capitals(line.text) and not _is_introduced(before, line):
             if prose:
-                places += [run] * bool(run and prose >= _PROSE)
+                yield run, prose
                 run, prose = [], 0
             run.append(line)
         elif not (is_apart and _NAMED.fullmatch(line.text)):
             prose += len(line.text)
-    is_repeated = any(counts[line.text] > 1 for run in places for line in run)
-    return [] if is_repeated or len(places) < _FEWEST else [line for run in places for line in run]
+    yield run, prose
 
 
-def _counted(lines: Sequence[_Line]) -> list[_Line]:
-    """Return the lines that are numbered headings, each a paragraph of its own. Numbers alone, `I`,
-    `II`, count from 1. Numbers with titles, `4. The Gull`, count from any number; a single one must
-    begin the text. Numbers in adjacent paragraphs are a list, and not headings."""
-    runs: dict[tuple[bool, bool], list[tuple[int, int]]] = {}
-    headings: list[_Line] = []
+def _is_in_capitals(line: str) -> bool:
+    """Return whether a line is in capitals, and without a mark of speech."""
+    return line.isupper() and _CAPITALS.fullmatch(line) is not None
 
-    def end(key: tuple[bool, bool]) -> None:
-        """End the sequence of numbers `runs[key]`: its lines are headings unless it is a list."""
-        run = runs.pop(key, [])
-        is_list = len(run) > 1 and run[-1][0] - run[0][0] == len(run) - 1
-        if not is_list and (len(run) > 1 or (key[1] and run and run[0][0] == 0)):
-            headings.extend(lines[at] for at, _ in run)
 
-    for at, line in enumerate(lines):
-        form = _COUNTED.fullmatch(line.text) if line.opens and line.closes else None
-        if form is None or len(line.text) > MAX_LENGTH or not _is_title(form["title"] or "A"):
+def _is_introduced(before: _Line, line: _Line) -> bool:
+    """Return whether the line before introduces a sign or a telegram."""
+    is_prose = line.start > 0 and not before.text.isupper()
+    return is_prose and _INTRODUCES.search(before.text) is not None
+
+
+def _numbered(lines: Sequence[_Line]) -> Iterator[_Line]:
+    """Yield the lines that are headings as parts of runs: lines of one form whose numbers go on.
+    Numbers alone, `I`, `II`, count from 1. Numbers with titles, `4. The Gull`, count from any
+    number; a single one must begin the text. Numbers in adjacent paragraphs are a list, and not
+    headings."""
+    runs: dict[tuple[str, bool], list[_Number]] = {}
+    ended: list[list[_Number]] = []
+    for at, (before, line, after) in enumerate(_with_neighbours(lines)):
+        if len(line.text) > MAX_LENGTH:
             continue
-        key, value = (form["number"].isdecimal(), form["title"] is not None), _value(form["number"])
-        run = runs.get(key, [])
-        if run and value == run[-1][1] + 1:
-            run.append((at, value))
-        elif not run or value == 1:
-            end(key)
-            runs[key] = [(at, value)] * (key[1] or value == 1)
-    for key in list(runs):
-        end(key)
-    return headings
+        number = _number_after_word(at, before, line, after) or _number_alone(at, before, line)
+        if number is None:
+            continue
+        run = runs.setdefault(number.form, [])
+        if run and not number.goes_on(run[-1]):
+            ended.append(run)
+            run = runs[number.form] = []
+        run.append(number)
+    for run in (*ended, *runs.values()):
+        if _is_run(run, lines):
+            yield from (lines[number.at] for number in run)
+
+
+def _number_after_word(at: int, before: _Line, line: _Line, after: _Line) -> _Number | None:
+    """Return a line such as `Chapter 2. Who?` as a number of a run; None for another line."""
+    form = _NUMBERED.fullmatch(_plain(line.text))
+    if form is None or not _stands_apart(before, line, after, False):
+        return None
+    title, (first, *_) = form["title"] or "", line.text.split()
+    is_free = form["mark"].strip() or first.isupper()
+    # "Scene 1. A mill. Otto weeps." and "Part two was hard" are no titles.
+    is_title = _has_capitals(title) or (is_free and not re.search(r"[.!?…] \w", title))
+    is_whole = line.closes or _CLOSED_LINE.search(line.text)
+    if title and not (is_title and is_whole):
+        return None
+    word = "".join(filter(str.isalpha, first)).casefold()
+    return _Number(at, (word, bool(title)), _value_of_words(line.text), title)
+
+
+def _number_alone(at: int, before: _Line, line: _Line) -> _Number | None:
+    """Return a line such as `IV`, `[ 4 ]` or `4. The Gull` as a number of a run; None for another
+    line."""
+    number = _without_marks(line.text)
+    form = _COUNTED.fullmatch(number) if line.opens and line.closes else None
+    mark = "" if number == line.text else line.text[0]
+    if form is None or (mark and not _ends_sentence(before)):
+        return None
+    title = form["title"] or ""
+    if title and not (title[0].isupper() or title[0].isdigit() or title[0] in _OPENS_TITLE):
+        return None
+    kind = _KINDS[not form["number"].isdecimal()] + mark
+    return _Number(at, (kind, bool(title)), _value(form["number"]), title)
+
+
+def _ends_sentence(line: _Line) -> bool:
+    """Return whether a line ends a sentence, or is no line of the text."""
+    return not line.text or _CLOSED_LINE.search(line.text) is not None
+
+
+def _is_run(run: Sequence[_Number], lines: Sequence[_Line]) -> bool:
+    """Return whether numbers that go on are headings."""
+    first, last = run[0], run[-1]
+    if len(run) == 1:
+        return first.at == 0 and first.is_counted and _begins_text(first, lines[0].text)
+    if last.at - first.at == len(run) - 1:
+        return False  # a list
+    if not first.is_counted:
+        return True
+    if not first.title:
+        return first.value == 1
+    return sum(_has_capitals(number.title) for number in run) * 2 >= len(run)
+
+
+def _begins_text(number: _Number, line: str) -> bool:
+    """Return whether a number that begins a text, and is the only one, is a heading."""
+    if not number.title:
+        return number.value == 1 and not line[-1].isalnum()
+    return _is_title(number.title) or (" " in number.title and _has_capitals(number.title))
+
+
+def _value_of_words(line: str) -> int:
+    """Return the first number of a line, in digits, Roman numerals or English words; 0 without."""
+    words = re.findall(r"\w+", line)
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if word.isdecimal() or (len(words) > 1 and re.fullmatch(_ROMAN, word)):
+            return _value(word)
+        if word.casefold() in _WORDS:
+            ones = _WORDS.get(after.casefold(), 0)
+            value = _WORDS[word.casefold()]
+            return value + ones if value >= 20 and ones < 10 else value
+    return 0
 
 
 def _value(number: str) -> int:

@@ -253,11 +253,11 @@ class _Cast:
     """
 
     def __init__(self, lines: Sequence[_LineStart]) -> None:
-        counts = Counter(line.name for line in lines if line.form)
+        counts = Counter(filter(None, (line.name for line in lines)))
         distinct = [line for line in lines if line.is_distinct]
         self.names = {line.name for line in distinct if counts[line.name] > 1}
         self.is_of_play = len(self.names) > 1 or any(line.is_directed for line in distinct)
-        often = [at for at, line in enumerate(lines) if line.form and counts[line.name] >= _RECURS]
+        often = [at for at, line in enumerate(lines) if counts[line.name] >= _RECURS]
         runs = zip(*(often[start:] for start in range(_RECURS + 1)), strict=False)
         self.near = {at for run in runs if run[-1] - run[0] <= _NEAR for at in run}
 

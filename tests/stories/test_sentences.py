@@ -212,9 +212,9 @@ def headings(text: str) -> list[str]:
 
 HEADINGS = """Chapter 1|CHAPTER IV. The Storm|Chapter 12: What the sea left|Chapter Twenty-One|PART TWO.
 |Act I|**Chapter 3**|Epilogue|PROLOGUE.|INT. HOUSE - DAY|12 EXT. ROCKS BELOW - NIGHT 12
-|INT./EXT. CAR - DAWN|# Title|### What now?|Kapitel 3|KAPITEL EINS|3. Kapitel: Die Mühle|Глава 1
+|INT./EXT. CAR - DAWN|### What now?|Chapter 2. Who Took the Map?|CHAPTER I. THE FERRY.|Kapitel 3|KAPITEL EINS|3. Kapitel: Die Mühle|Глава 1
 |Erstes Kapitel|Chapitre premier|CHAPITRE III. La grange|Première partie|Capítulo primero|EPOCH THE LAST.
-|The Second Act|Rozdział 3|877화. 바람|제1장|第一章|第一章 谷仓|第12回：谷仓"""
+|The Second Act|Rozdział 3|877화. 바람|제1장|第一章|第一章 谷仓|第二章 谁拿了地图？|第12回：谷仓"""
 
 
 def test_headings_are_no_sentences():
@@ -228,7 +228,7 @@ def test_headings_are_no_sentences():
 
 
 NO_HEADINGS = """Chapter 1 was the best.|Part two was hard|Part 2. It was harder. He ran.
-|Act I did not like|Letter to Mary|chapter 1|int. house - day|INT. house|#hashtag|THE END
+|Act I did not like|Letter to Mary|chapter 1|int. house - day|INT. house|#hashtag|# blessed today|THE END
 |NO TRESPASSING|I|42|1984.|The Storm|Prologue to a storm|First act was good|3화까지 보았다.|第一章很好。"""
 
 
@@ -261,6 +261,71 @@ def test_headings_stand_apart_and_numbers_count_from_one():
         assert "|".join(headings(text)) == expected
     # A text of nothing but headings keeps them.
     assert "".join(Story.parse("# A\n\n# B").sentences) == "# A# B"
+
+
+PROSE = "Runa walked to the river, and nobody was there. " * 5
+
+
+def sections(*titles: str) -> str:
+    return "".join(f"{title}\n\n{PROSE}\n\n" for title in titles)
+
+
+# Headings with prose between them, as the only text.
+RUNS = """
+Chapter 1. The Barn|Chapter 2. Who took the map?|Chapter 3. The Mill
+Chapter 1. The Barn.|Chapter 2. “The Gull”|Chapter 4. Nobody!|Chapter 5: 'Stop!'|Chapter Six — Wait...
+CHAPTER I. THE FERRY.|CHAPTER II. WHO IS THERE?|CHAPTER III. “ROW!”
+Capítulo 1. La casa.|Capítulo 2. ¿Quién tomó el mapa?|Глава 1. Дом.|Глава 2. «Кто там?»
+Kapitel 1. Das Haus.|Kapitel 2. Wer hat die Karte?|Chapitre 1. La grange.|Chapitre 2. « Qui est là ? »
+1. The Barn|2. Who Took the Map?|3. The Mill.|4. “The Gull”|5. The End!
+I. THE FERRY.|II. WHO IS THERE?|III. THE MILL
+7. The Boat.|8. Who Took the Map?
+[ 1 ]|[ 2 ]|[ 3 ]
+— I —|— II —|— III —
+* 1 *|* 2 *|* 3 *
+(1)|(2)
+I.|II.|III.
+THE BARN|THE LAMP|THE BARN|THE ROPE|THE MILL
+# One|# Two
+# one
+"""
+
+
+@pytest.mark.parametrize("run", RUNS.strip().split("\n"))
+def test_a_title_is_part_of_the_run_of_its_numbers_whatever_mark_it_ends_in(run):
+    titles = run.split("|")
+    text = sections(*titles)
+    assert headings(text) == titles
+    assert not {*titles} & {*Story.parse(text).sentences}
+
+
+SIGNS = """
+Somebody had written with chalk:|MEET ME AT THE MILL
+There was a sign on the door.|NO ENTRY AFTER DARK
+A boy brought her a telegram.|COME HOME STOP FATHER ILL STOP
+The bill read|THE GULL
+"""
+
+
+def test_lines_in_capitals_that_the_text_introduces_are_text():
+    signs = [line.split("|") for line in SIGNS.strip().split("\n")]
+    text = sections("THE SALT ROAD", *("\n\n".join(sign) for sign in signs))
+    assert headings(text) == []
+    text = sections("THE BARN", "THE LAMP", *("\n\n".join(sign) for sign in signs), "THE ROPE")
+    assert headings(text) == ["THE BARN", "THE LAMP", "THE ROPE"]
+
+
+NO_RUNS = """
+1. a lamp|2. a rope|3. a knife
+1. He went home.|2. She stayed there.|3. It rained.
+Part 1. It was hard. He ran.|Part 2. It was harder. He fell.
+[ 7 ]|It rained.|[ 3 ]
+"""
+
+
+@pytest.mark.parametrize("run", NO_RUNS.strip().split("\n"))
+def test_numbers_before_sentences_are_no_headings(run):
+    assert headings(PROSE + "\n\n" + sections(*run.split("|"))) == []
 
 
 def test_lines_and_paragraphs():
