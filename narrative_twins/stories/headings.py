@@ -368,7 +368,7 @@ def _numbered(lines: Sequence[_Line]) -> Iterator[_Line]:
             run = runs[number.form] = []
         run.append(number)
     for run in (*ended, *runs.values()):
-        if _is_run(run, lines):
+        if _is_run(run):
             yield from (lines[number.at] for number in run)
 
 
@@ -408,11 +408,12 @@ def _ends_sentence(line: _Line) -> bool:
     return not line.text or _CLOSED_LINE.search(line.text) is not None
 
 
-def _is_run(run: Sequence[_Number], lines: Sequence[_Line]) -> bool:
+def _is_run(run: Sequence[_Number]) -> bool:
     """Return whether numbers that go on are headings."""
     first, last = run[0], run[-1]
     if len(run) == 1:
-        return first.at == 0 and first.is_counted and _begins_text(first, lines[0].text)
+        is_title = _is_title(first.title) or (" " in first.title and _has_capitals(first.title))
+        return first.at == 0 and first.is_counted and is_title
     if last.at - first.at == len(run) - 1:
         return False  # a list
     if not first.is_counted:
@@ -420,13 +421,6 @@ def _is_run(run: Sequence[_Number], lines: Sequence[_Line]) -> bool:
     if not first.title:
         return first.value == 1
     return sum(_has_capitals(number.title) for number in run) * 2 >= len(run)
-
-
-def _begins_text(number: _Number, line: str) -> bool:
-    """Return whether a number that begins a text, and is the only one, is a heading."""
-    if not number.title:
-        return number.value == 1 and not line[-1].isalnum()
-    return _is_title(number.title) or (" " in number.title and _has_capitals(number.title))
 
 
 def _value_of_words(line: str) -> int:

@@ -161,10 +161,10 @@ def test_the_most_salient_fifth_is_marked(n, stars):
 
 
 def test_headings_are_shown_without_scores():
-    story = Story.parse("Chapter 1\n\nIt rained. He ran.\n\n# <Two>\n\nHe slept.\n\nEpilogue")
+    story = Story.parse("Chapter 1\n\nIt rained. He ran.\n\n## <Two>\n\nHe slept.\n\nEpilogue")
     result = StorySalience(story, {"summarization": [0.1, 0.2, 0.3]}, 512, 0)
     rows = [row for row in Parsed(html_of(result)).rows if row][-6:]
-    words = ["Chapter 1", "It rained.", "He ran.", "# <Two>", "He slept.", "Epilogue"]
+    words = ["Chapter 1", "It rained.", "He ran.", "## <Two>", "He slept.", "Epilogue"]
     assert [row[-1] for row in rows] == words
     assert [row[0] for row in rows] == ["", "1", "2", "", "3", ""]
     assert "Chapter 1" not in html_of(result, top=2)
