@@ -2,8 +2,8 @@
 
     python release/export_corpora.py corpora
 
-Then `datasets.load_dataset("corpora", "stories")` loads one of them, or `"synopses"`, `"everyday"`
-and `"prose"`. The folder appears when it is complete.
+Then `datasets.load_dataset("corpora", "stories")` loads one of them, or `"synopses"`, `"everyday"`,
+`"prose"` and `"translations"`. The folder appears when it is complete.
 """
 
 from __future__ import annotations

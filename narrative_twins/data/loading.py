@@ -201,7 +201,8 @@ def load_story_twins(
             Hub id such as `"igorsterner/rocstory-narrative-twins"`, with the files and splits of
             `datasets.load_dataset`; or a path on the Hub, `"hf://datasets/user/name/..."`. None is
             the package's own corpus of 1,920 rows in the splits `train` and `validation`, written
-            and judged by a language model.
+            and judged by a language model; with `name="translations"`, 80 of its stories in each of
+            twelve languages, whose ids end in `-de` for German, with the originals as twins.
         split: a split, or a slice in the notation of `datasets`: `"train[:100]"`. None for all.
         options: see `LoadOptions`.
 
@@ -221,7 +222,7 @@ def load_story_twins(
         print(row["story"], row["twin"])
         ```
     """
-    return _load(StoryTwinsBuilder, source, split, options, ("stories",))
+    return _load(StoryTwinsBuilder, source, split, options, ("stories", "translations"))
 
 
 def load_window_twins(
@@ -303,7 +304,8 @@ def load_story_salience(
 
     Args:
         source: as in `load_story_twins`, such as `"igorsterner/rocstory-salience"`, or a `.csv`.
-            None is the package's own corpus, whose votes are by a language model, not by people.
+            None is the package's own corpus, whose votes are by a language model, not by people;
+            `name=` is `"stories"` (the default), `"everyday"`, `"prose"` or `"translations"`.
         split, options: as in `load_story_twins`, which also describes the result and the errors.
         distractors: whether distractors with `negative_votes` are rows too. Such a row follows its
             story and has the id `ID-negative`.

@@ -29,9 +29,9 @@ SplitFiles: TypeAlias = dict[str, list[str]]
 _Hub: TypeAlias = tuple[str | None, str | None, str | bool | None]
 """The configuration, the revision and the token of data on the Hub."""
 
-JUDGED_CORPORA = ("stories", "everyday", "prose")
+JUDGED_CORPORA = ("stories", "everyday", "prose", "translations")
 """The corpora of the package with votes of readers for sentences, as judged by a language model."""
-CORPORA = ("stories", "synopses", "everyday", "prose")
+CORPORA = ("stories", "synopses", "everyday", "prose", "translations")
 """The names of all corpora of the package, each a folder of Parquet files next to this module."""
 
 NARRATIVE_TWINS = """

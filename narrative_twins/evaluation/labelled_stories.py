@@ -132,9 +132,9 @@ def load_labelled(
     unless the story is a list of windows. Other rows are read as by `load_story_salience`.
 
     Args:
-        source: as in `load_story_salience`; or `"stories"`, `"everyday"`, `"prose"` or `"synopses"`
-            for the corpora of the package, if there is no file of this name. Their votes were
-            judged by a language model.
+        source: as in `load_story_salience`; or `"stories"`, `"everyday"`, `"prose"`,
+            `"translations"` or `"synopses"` for the corpora of the package, if there is no file of
+            this name. Their votes were judged by a language model.
         split: a split of the source, or `"all"` for all splits together; default the test split,
             else validation, else the first.
         second: a source with labels by a second group of annotators for (some of) the same stories,

@@ -1,6 +1,7 @@
 """The corpora that come with the package: their rows, and the figures in their cards."""
 
 import zlib
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -21,13 +22,21 @@ LOAD = {
     "synopses": load_window_twins,
     "everyday": partial(load_story_salience, name="everyday"),
     "prose": partial(load_story_salience, name="prose"),
+    "translations": partial(load_story_twins, name="translations"),
 }
 ROWS = {
     "stories": {"train": 1721, "validation": 199},
     "synopses": {"train": 443, "validation": 37},
     "everyday": {"train": 1711, "validation": 209},
     "prose": {"train": 251, "validation": 37},
+    "translations": {"train": 240, "validation": 720},
 }
+LANGUAGES = ["ar", "de", "es", "fr", "hi", "it", "ja", "ko", "pt", "ru", "tr", "zh"]
+
+
+def original(id_: str) -> str:
+    """The id of the English story of a translation; other ids are returned as they are."""
+    return id_[:-3] if id_[-3:].removeprefix("-") in LANGUAGES else id_
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +57,9 @@ def line(*cells) -> str:
 def test_rows_and_splits(corpora, name):
     ids = {split: set(found["id"]) for split, found in corpora[name].items()}
     assert {split: len(found) for split, found in ids.items()} == ROWS[name]
-    held_out = {id_ for id_ in set().union(*ids.values()) if zlib.crc32(id_.encode()) % 10 == 0}
+    held_out = {
+        id_ for id_ in set().union(*ids.values()) if zlib.crc32(original(id_).encode()) % 10 == 0
+    }
     assert held_out == ids["validation"]
     assert all(line(split, f"{count:,}") in card(name) for split, count in ROWS[name].items())
     assert f"{sum(ROWS[name].values()):,} " in card(name)
@@ -58,7 +69,8 @@ def test_rows_and_splits(corpora, name):
 @pytest.mark.parametrize("name", LOAD)
 def test_cards_describe_columns_and_licence(name):
     data, text = DatasetCard(card(name)).data, card(name)
-    assert (data.license, data.language) == ("cc0-1.0", "en")
+    languages = sorted([*LANGUAGES, "en"]) if name == "translations" else "en"
+    assert (data.license, data.language) == ("cc0-1.0", languages)
     columns = read_schema(PACKAGE / name / "validation.parquet").names
     assert all(f"| `{column}` |" in text for column in columns)
     plain = text.index("from datasets import load_dataset")
@@ -66,7 +78,12 @@ def test_cards_describe_columns_and_licence(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "columns"), [("stories", ("story_votes", "negative_votes")), ("everyday", ("counts",))]
+    ("name", "columns"),
+    [
+        ("stories", ("story_votes", "negative_votes")),
+        ("translations", ("story_votes", "negative_votes")),
+        ("everyday", ("counts",)),
+    ],
 )
 def test_votes_of_the_cards(corpora, name, columns):
     rows = [row for split in corpora[name].values() for row in split]
@@ -87,3 +104,21 @@ def test_sizes_of_the_cards(corpora):
     assert {len(row["story"]) for row in synopses} == {5}
     assert {len(row["turning_points"]) for row in synopses} == {5}
     assert {len(windows) for row in synopses for windows in row["twin_windows"]} == {1}
+
+
+def test_translations_have_their_originals_as_twins_and_their_votes(corpora, tmp_path):
+    for split, rows in corpora["translations"].items():
+        originals = {row["id"]: row for row in corpora["stories"][split]}
+        for row in rows:
+            english = originals[original(row["id"])]
+            assert (row["twin"], row["negative_twin"]) == (english["story"], english["negative"])
+            for column in ("story_votes", "negative_votes"):
+                assert row[column] == english[column]
+            for column in ("story", "negative"):
+                assert len(row[column]) == 5 and not {*row[column]} & {*english[column]}
+        counts = Counter(row["id"][-2:] for row in rows)
+        assert counts == dict.fromkeys(LANGUAGES, len(rows) // 12)
+    judged = load_story_salience(
+        split="validation", name="translations", distractors=True, cache_dir=str(tmp_path)
+    )
+    assert len(judged) == 2 * 720 and judged[1]["id"] == f"{judged[0]['id']}-negative"

@@ -13,7 +13,7 @@ from narrative_twins.data.sources import corpus_rows
 from narrative_twins.hub import DatasetFacts, push_dataset
 
 NAME = "somebody/stories"
-CORPORA = ["stories", "synopses", "everyday", "prose"]
+CORPORA = ["stories", "synopses", "everyday", "prose", "translations"]
 
 
 @pytest.fixture(scope="module")
