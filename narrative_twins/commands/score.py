@@ -164,6 +164,7 @@ class StoryInput:
         warns = self.scoring.on_truncation == "warn"
         on_truncation: Any = "ignore" if warns else self.scoring.on_truncation
         options = replace(self.scoring, on_error="skip", on_truncation=on_truncation)
+        is_told = False
         for outcome in outcomes(self, encoder, options):
             name, number, before_scored = self._positions.pop(outcome.index or 0)
             if isinstance(outcome, StoryError):
@@ -172,6 +173,9 @@ class StoryInput:
                 continue
             if before_scored:
                 raise ResumeError(f"can't resume: {name} is new; use the same input")
+            if outcome.unsplit and not (is_told or outcome.truncated):
+                is_told = True
+                tell(f"{name}: the text {outcome.unsplit} (reported once)")
             if outcome.truncated and warns:
                 warns = False
                 words = truncation(outcome.context_tokens, outcome.cut_tokens)

@@ -109,8 +109,8 @@ class ScoringOptions:
     )
     splitter: Splitter | None = _option(
         None,
-        "the units of texts that are scored: sentences (default), lines or paragraphs; the language"
-        " of sentences, such as de; or by a function of yours, MODULE:FUNCTION",
+        "the units of texts that are scored: auto (sentences, default), lines or paragraphs; a"
+        " language, such as de; or by a function of yours, MODULE:FUNCTION",
     )
     progress: bool | Callable[[float], None] | Any = _option(
         False, "show progress", affects_scores=False

@@ -22,6 +22,8 @@ _HOLD = {"bfloat16": 2, "float16": 3}
 other dtypes at least as many as are shown, `_DECIMALS`."""
 LONG_SENTENCE = 2000
 """Sentences of more characters are reported; a novel has nearly none."""
+_SHORT_LINE = 60  # characters; lines of wrapped text are longer
+_FEWEST_LINES = 4  # of a sentence, that are no chance
 
 
 def shown_score(score: float, dtype: str | None) -> str:
@@ -58,16 +60,25 @@ def truncation(context_tokens: int | None, cut_tokens: int) -> str:
 
 
 def very_long_sentence(sentences: Sequence[str]) -> str:
-    """For a story with a very long sentence, perhaps for lack of full stops: the problem and its
-    cure, to follow "The text": `has a sentence of 5,000 characters, ...`. Else empty."""
+    """For a story with a very long sentence, or with one of several short lines, perhaps for lack
+    of full stops: the problem and its cure, to follow "The text": `has a sentence of 5,000
+    characters, ...`. Else empty."""
     longest = max(map(len, sentences))
-    if longest <= LONG_SENTENCE:
+    lines = max((_short_lines(sentence) for sentence in sentences), default=0)
+    if longest <= LONG_SENTENCE and lines < _FEWEST_LINES:
         return ""
+    extent = counted(longest, "character") if longest > LONG_SENTENCE else f"{lines} short lines"
     return (
-        f"has a sentence of {counted(longest, 'character')}, perhaps as full stops are missing;"
+        f"has a sentence of {extent}, perhaps as full stops are missing;"
         " --split lines (splitter='lines' in Python) scores its lines, --split paragraphs"
         " paragraphs, and the code of a language its sentences"
     )
+
+
+def _short_lines(sentence: str) -> int:
+    """Return the number of lines of a sentence if all are shorter than wrapped text, else 0."""
+    lines = sentence.splitlines()
+    return len(lines) if max(map(len, lines), default=0) <= _SHORT_LINE else 0
 
 
 def figure_of(

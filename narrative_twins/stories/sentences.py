@@ -159,12 +159,12 @@ SPLITTERS: dict[str, SplitFunction] = {
 
 
 def check_splitter(splitter: Any) -> SplitFunction:
-    """Return the function that splits a text as `splitter` says; None is the default splitter.
+    """Return the function that splits a text as `splitter` says; None and `"auto"` are the default.
     Raises a `ValueError` for an unknown name, a `TypeError` for a value of another type, and an
     `ImportError` if a language needs `sentencex`, which is not installed."""
     if callable(splitter):
         return splitter  # type: ignore[no-any-return]
-    name = "sentences" if splitter is None else splitter
+    name = "sentences" if splitter in (None, "auto") else splitter
     if isinstance(name, str) and name in SPLITTERS:
         return SPLITTERS[name]
     if isinstance(name, str) and _LANGUAGE.fullmatch(name):
@@ -172,7 +172,7 @@ def check_splitter(splitter: Any) -> SplitFunction:
         split = partial(split_sentences, language=name)
         vars(split).update(__name__=name)  # for the settings of a run
         return split
-    names = ", ".join(map(repr, SPLITTERS))
+    names = ", ".join(map(repr, ("auto", *SPLITTERS)))
     raise (ValueError if isinstance(name, str) else TypeError)(
         f"splitter={name!r:.60}: choose {names}, the code of a language such as 'de', or a function"
         " from a text to its sentences, in commands MODULE:FUNCTION"

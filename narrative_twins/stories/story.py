@@ -93,8 +93,9 @@ class Story:
             windows: for a source without windows: `"auto"` (one window for up to ten sentences,
                 otherwise windows of about seven), the number of windows, which are of even size,
                 the sizes of the windows, or half-open `[lo, hi]` pairs of sentence indices.
-            splitter: how raw text is split: `"sentences"` (default), `"lines"`, `"paragraphs"` or
-                the code of a language, all without headings, or a function from text to sentences.
+            splitter: how raw text is split: `"auto"` (default; also `"sentences"`), by the marks of
+                every script; `"lines"`, `"paragraphs"` or the code of a language; all without
+                headings; or a function from text to sentences.
 
         Raises:
             StoryError: the source is not a story, has an empty sentence or is a text of more than

@@ -193,3 +193,12 @@ def test_earlier_methods_warn_and_name_the_function_that_replaces_them(name):
     with pytest.warns(DeprecationWarning, match=rf"salience\.ranking\.{name}\(result, "):
         values = getattr(result, name)(*arguments)
     assert values == function(result, *arguments)
+
+
+def test_a_sentence_of_short_lines_has_a_note():
+    lines = "a fox saw grapes\nshe jumped for them\nthey hung too high\nshe left"
+    assert "4 short lines" in result_of([lines]).unsplit
+    assert "--split lines" in result_of(["It rained.", lines]).unsplit
+    wrapped = "\n".join(["the fox looked at all the grapes in the garden of the old house,"] * 6)
+    for sentence in ("a fox\nsaw grapes\nand left", wrapped, "It rained."):
+        assert not result_of([sentence]).unsplit

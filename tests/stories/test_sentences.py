@@ -381,3 +381,7 @@ def test_letters_are_in_a_sentence_or_in_a_heading(lines):
     covered = {at for lo, hi in (*story.spans, *find_headings(text)) for at in range(lo, hi)}
     assert all(at in covered for at, char in enumerate(text) if char.isalnum())
     assert [text[start:end] for start, end in story.spans] == list(story.sentences)
+
+
+def test_auto_is_the_default():
+    assert check_splitter("auto") is check_splitter(None) is SPLITTERS["sentences"]
