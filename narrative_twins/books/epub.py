@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from narrative_twins.books.blocks import Block
+from narrative_twins.books.blocks import SENTENCE_END, Block
 from narrative_twins.books.book import Book
 from narrative_twins.books.chapters import book_of_blocks
 from narrative_twins.books.headings import has_chapters
@@ -40,8 +40,9 @@ def epub_book(data: bytes) -> Book:
     for name in names:
         page = archive.try_to(archive.parsed, name, parse_html, True)
         documents[name] = [] if page is None else html_blocks(page, by_document.get(name, {}))
-        if not names[name] and name in left_out and not has_chapters(documents[name]):
-            names[name] = left_out[name]
+        reason = left_out.get(name, "")
+        if not names[name] and not _has_story(documents[name], reason):
+            names[name] = reason
     if all(names.values()):  # the whole book would be its cover
         names |= {name: "" for name in left_out if name in names}
     blocks = [
@@ -51,6 +52,13 @@ def epub_book(data: bytes) -> Book:
     ]
     title = next(filter(None, map(text_of, elements(package.tree, "title"))), None)
     return book_of_blocks(blocks, title, problems=archive.problems)
+
+
+def _has_story(blocks: Sequence[Block], reason: str) -> bool:
+    """Return whether a document has text of the story, although the book gives a reason to leave it
+    out: chapters, or in what is said to be a table of contents, a sentence."""
+    is_told = (block.is_prose and SENTENCE_END.search(block.text) for block in blocks)
+    return has_chapters(blocks) or (reason == NAVIGATION and any(is_told))
 
 
 def _without(blocks: Iterable[Block], reason: str, name: str) -> Iterator[Block]:

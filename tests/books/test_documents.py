@@ -334,6 +334,17 @@ FILES = [
         "1 | A b — so &x; on. // 2 | Nadia \xa0ran\nhome. // 3 | Café. // 4 | Über.",
     ),
     (
+        epub(
+            {
+                "nav.xhtml": xhtml(LINK.format("landmarks", "toc", "c.xhtml")),
+                "c.xhtml": xhtml("<h2>The Gull</h2><p>A b.</p>"),
+                "d.xhtml": xhtml("<h2>The Rope</h2><p>C d.</p>"),
+            }
+        ),
+        "The Gull | A b. // The Rope | C d.",
+        "navigation",
+    ),
+    (
         docx(f"<w:p>{MARK.format(DROP)}<w:r><w:t>R</w:t></w:r></w:p>{word('una woke.')}"),
         "- | Runa woke.",
     ),
