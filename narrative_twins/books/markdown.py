@@ -6,15 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from narrative_twins.books.blocks import wrap_width
+from narrative_twins.books.blocks import METADATA, Block, wrap_width
 from narrative_twins.books.book import Book
 from narrative_twins.books.chapters import book_of_blocks
 from narrative_twins.books.html import html_blocks
 from narrative_twins.books.markup import parse_html
+from narrative_twins.stories.front_matter import split_front_matter
 
-_FRONT = re.compile(
-    r"\A---[ \t]*\r?\n(?P<fields>.*?)^(?:---|\.\.\.)[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE
-)
 _INLINE = frozenset(
     """
     a abbr b bdo big br cite code del dfn em font i img ins kbd mark q rp rt ruby s samp small span
@@ -23,7 +21,6 @@ _INLINE = frozenset(
 )
 _FOOTNOTE = re.compile(r"^\[\^[^\]\s]{1,80}\]:.*(?:\n(?:[ \t]+\S.*|\S.*))*", re.MULTILINE)
 _FOOTNOTE_MARK = re.compile(r"\[\^[^\]\s]{1,80}\](?!:)")
-_TITLE = re.compile(r"^title:[ \t]*(?P<mark>[\"']?)(?P<title>.*\S)(?P=mark)[ \t\r]*$", re.MULTILINE)
 
 
 def markdown_book(text: str) -> Book:
@@ -31,13 +28,11 @@ def markdown_book(text: str) -> Book:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-    front = _FRONT.match(text)
-    title = _TITLE.search(front["fields"]) if front else None
+    metadata, title, text = split_front_matter(text)
     # Indented paragraphs of stories are no code.
     parser = MarkdownIt("commonmark", {"breaks": True}).disable("code")
     parser.add_render_rule("html_inline", _inline_tag)
-    text = text[front.end() :] if front else text
-    text = _FOOTNOTE.sub(r'<div class="footnote">\n\g<0>\n</div>\n', text.replace("\r\n", "\n"))
+    text = _FOOTNOTE.sub(r'<div class="footnote">\n\g<0>\n</div>\n', text)
     tokens = parser.parse(_FOOTNOTE_MARK.sub(r'<sup class="footnote">\g<0></sup>', text))
     for item, line in zip(tokens, tokens[2:], strict=False):
         if item.type == "list_item_open" and item.info and line.type == "inline":
@@ -46,8 +41,8 @@ def markdown_book(text: str) -> Book:
             line.children = [number, *(line.children or ())]
     html = parser.renderer.render(tokens, parser.options, {})
     width = wrap_width(map(len, text.splitlines(keepends=True)))
-    blocks = html_blocks(parse_html(html.encode("utf-8")))
-    return book_of_blocks(blocks, title["title"] if title else None, width)
+    front = Block("paragraph", (metadata,)).left_out(METADATA)
+    return book_of_blocks([front, *html_blocks(parse_html(html.encode("utf-8")))], title, width)
 
 
 def _inline_tag(_: Any, tokens: Sequence[Any], at: int, *__: Any) -> str:

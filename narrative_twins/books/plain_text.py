@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from narrative_twins.books.blocks import Block, wrap_width
+from narrative_twins.books.blocks import METADATA, Block, wrap_width
 from narrative_twins.books.book import Book
 from narrative_twins.books.chapters import book_of_blocks
+from narrative_twins.stories.front_matter import split_front_matter
 
 WRAPPED = 120
 """Characters of the longest wrapped lines. If most text is in longer lines, each is a paragraph."""
@@ -17,14 +18,17 @@ WRAPPED = 120
 def plain_book(text: str, more: Iterable[Block] = ()) -> Book:
     """Return the book in a plain text, see `read_book`. `more` has blocks that were cut out of the
     text, such as page numbers. Raises a `ValueError` if the text has no paragraphs."""
+    metadata, title, text = split_front_matter(text)
     groups = list(_paragraphs(text))
     # Some files have two blank lines between all paragraphs, so only more than usual are a break.
     gaps = Counter(gap for gap, _ in groups[1:])
     usual = max(gaps, key=lambda gap: (gaps[gap], -gap), default=0)
-    blocks = [*more]
+    blocks = [Block("paragraph", (metadata,)).left_out(METADATA), *more]
     for gap, lines in groups:
         blocks += [Block("blank")] * (gap > usual) + [Block("paragraph", tuple(lines))]
-    return book_of_blocks(blocks, width=wrap_width(len(line) for _, x in groups for line in x))
+    return book_of_blocks(
+        blocks, title, width=wrap_width(len(line) for _, x in groups for line in x)
+    )
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, list[str]]]:

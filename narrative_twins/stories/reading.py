@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain, zip_longest
 from typing import IO, Any, NamedTuple, TypeAlias
 
+from narrative_twins.stories.front_matter import split_front_matter
 from narrative_twins.stories.story import CONTENTS
 
 Lines: TypeAlias = IO[bytes] | Iterable[bytes]
@@ -57,9 +58,10 @@ class Document(NamedTuple):
 def stories_in(file: Lines, name: str, form: str, column: str | None = None) -> Iterator[Document]:
     """Yield the stories of an open file, lazily and in bounded memory.
 
-    One story is: a complete text file; a line of a JSON Lines file; a row of a table (CSV), with
-    its id in the column `id`; the object in a JSON file, or each item of its list. A line or text
-    of more than `MAX_LINE` bytes, or a JSON file of more than `MAX_DOCUMENT`, becomes a problem.
+    One story is: a complete text file, without front matter; a line of a JSON Lines file; a row of
+    a table (CSV), with its id in the column `id`; the object in a JSON file, or each item of its
+    list. A line or text of more than `MAX_LINE` bytes, or a JSON file of more than `MAX_DOCUMENT`,
+    becomes a problem.
 
     Args:
         file: the file, open in binary, or its lines.
@@ -83,7 +85,7 @@ def stories_in(file: Lines, name: str, form: str, column: str | None = None) -> 
         else:
             yield document
     else:
-        yield document_of(name, lambda: decode(_read_all(file, MAX_LINE)))
+        yield document_of(name, lambda: split_front_matter(decode(_read_all(file, MAX_LINE))).story)
 
 
 def cut_lines(file: Lines) -> Iterator[bytes]:

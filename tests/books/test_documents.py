@@ -182,7 +182,8 @@ md: A <em>b</em>.[^1]¶[^1]: A note.¶1984. That was it.¶- Feed the [goat](#g)
 md: ---\ntitle: 'The Sea'\n---\n# Chapter 1 #¶It *rained*\non the <sea>.¶***¶    Nadia [ran](#x).\n> She said:\n> stop.
 ¶- One.\n- Two.¶<!-- No. -->¶#¶She slept.¶Chapter 2\n---------\nThe sea was grey,\nThe sky was wide.¶```\nA line.\n```
 = The Sea: Chapter 1 | It rained\non the <sea>. | * Nadia ran. | She said:\nstop. | One. | Two. | * She slept.
- // Chapter 2 | The sea was grey, | The sky was wide. | A line.
+ // Chapter 2 | The sea was grey, | The sky was wide. | A line. = metadata
+txt: ---\ntitle: Salt\n---¶A b. = Salt: - | A b. = metadata
 md: He met\nTom on the long way home that evening, and then they\nwent on to the sea together, as they always did.
 = - | He met\nTom on the long way home that evening, and then they\nwent on to the sea together, as they always did.
 html: <p class='speaker'>Ada.</p><p><span class='stagedir'>Rising.</span> Who?</p>
