@@ -41,7 +41,7 @@ def epub_book(data: bytes) -> Book:
         page = archive.try_to(archive.parsed, name, parse_html, True)
         documents[name] = [] if page is None else html_blocks(page, by_document.get(name, {}))
         reason = left_out.get(name, "")
-        if not names[name] and not _has_story(documents[name], reason):
+        if reason and not names[name] and not _has_story(documents[name], reason):
             names[name] = reason
     if all(names.values()):  # the whole book would be its cover
         names |= {name: "" for name in left_out if name in names}
