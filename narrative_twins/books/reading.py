@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import IO, NamedTuple
 
 from narrative_twins.books.book import Book
+from narrative_twins.books.compressed import open_plain, plain_name, unreadable
 from narrative_twins.books.docx import docx_book
 from narrative_twins.books.epub import epub_book
 from narrative_twins.books.html import html_book
@@ -98,17 +99,16 @@ def read_book(path: str | os.PathLike[str], input_format: str = "auto") -> Book:
     name = os.fspath(path)
     try:
         with opened(name) as file:
-            return book_of(name, file.read(MAX_FILE + 1), input_format)
+            return book_of(plain_name(name), file.read(MAX_FILE + 1), input_format)
     except OSError as error:
-        problem = f"can't be read ({error.strerror}); check the name"
-        raise StoryError(f"{for_terminal(name)}: {problem}") from error
+        raise StoryError(f"{for_terminal(name)}: {unreadable(error)}") from error
     except ValueError as error:
         raise StoryError(f"{for_terminal(name)}: {error}") from error
 
 
 def opened(path: str) -> AbstractContextManager[IO[bytes]]:
-    """Open a file for reading bytes; `-` is standard input, which is not closed."""
-    return nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb")
+    """Open a file for reading bytes, unpacked; `-` is standard input, which is not closed."""
+    return nullcontext(sys.stdin.buffer) if path == STDIN else open_plain(path)
 
 
 def book_of(name: str, data: bytes, input_format: str = "auto") -> Book:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from narrative_twins.books.compressed import plain_name, unreadable
 from narrative_twins.books.reading import (
     BOOK_FORMATS,
     FORMATS_OF_ROWS,
@@ -25,8 +26,10 @@ from narrative_twins.stories.reading import (
     stories_in,
     story_in_column,
 )
-from narrative_twins.text import for_terminal, one_line
+from narrative_twins.text import counted, for_terminal, one_line, shortened
 from narrative_twins.writing import STDIN
+
+_SHOWN = 5  # names of files in a message
 
 
 def files_of(paths: Iterable[str]) -> list[str]:
@@ -39,10 +42,32 @@ def files_of(paths: Iterable[str]) -> list[str]:
         inside = [
             os.path.join(path, name)
             for name in (sorted(os.listdir(path)) if is_folder else ())
-            if name.lower().endswith(_story_suffixes()) and not name.startswith(".")
+            if _is_story_file(os.path.join(path, name))
         ]
         files += [file for file in inside if os.path.isfile(file)] or [path]
     return files
+
+
+def skipped_files(paths: Iterable[str]) -> str:
+    """Return a sentence about the files in folders that `files_of` leaves out, except hidden ones;
+    empty if there are none."""
+    names: list[str] = []
+    for path in paths:
+        is_folder = path != STDIN and os.path.isdir(path) and os.access(path, os.R_OK)
+        for name in sorted(os.listdir(path)) if is_folder else ():
+            file = os.path.join(path, name)
+            if os.path.isfile(file) and not name.startswith(".") and not _is_story_file(file):
+                names.append(shortened(name, 40))
+    if not names:
+        return ""
+    shown = ", ".join([*names[:_SHOWN], *["..."] * (len(names) > _SHOWN)])
+    return f"{counted(len(names), 'file')} in folders not read: {shown}; name a file to read it"
+
+
+def _is_story_file(path: str) -> bool:
+    """Return whether a file in a folder is taken for stories by its name."""
+    is_hidden = os.path.basename(path).startswith(".")
+    return not is_hidden and plain_name(path).lower().endswith(_story_suffixes())
 
 
 def _story_suffixes() -> tuple[str, ...]:
@@ -75,11 +100,12 @@ def read_story_files(
     named = len(paths) > 1 if named is None else named
     is_auto = input_format == "auto"
     for path in paths:
-        form = book_format(path) if is_auto else input_format
+        plain = plain_name(path)
+        form = book_format(plain) if is_auto else input_format
         if is_auto and (form == "parquet" or is_on_hub(path)):
             yield from _rows(path, column)
             continue
-        is_other = is_auto and path.lower().endswith(tuple(NOT_READ))
+        is_other = is_auto and plain.lower().endswith(tuple(NOT_READ))
         is_book = is_other or (form in BOOK_FORMATS and form not in ("text", "markdown"))
         name = "standard input" if path == STDIN else for_terminal(path)
         try:
@@ -89,7 +115,7 @@ def read_story_files(
                     form, lines = guess_format(cut_lines(file))
                 if is_book:
                     data = file.read(MAX_FILE + 1)
-                    documents = iter([document_of(name, book_of, path, data, input_format)])
+                    documents = iter([document_of(name, book_of, plain, data, input_format)])
                 else:
                     documents = stories_in(lines, name, form, column)
                 for document in documents:
@@ -100,7 +126,7 @@ def read_story_files(
             suffixes = ", ".join(_story_suffixes())
             yield Document(name, None, f"is a folder without a story; put files in it ({suffixes})")
         except OSError as error:
-            yield Document(name, None, f"can't be read ({error.strerror}); check the name")
+            yield Document(name, None, unreadable(error))
 
 
 def count_story_files(paths: Iterable[str], input_format: str = "auto") -> int:
@@ -108,7 +134,7 @@ def count_story_files(paths: Iterable[str], input_format: str = "auto") -> int:
     count = 0
     for path in files_of(paths):
         form = book_format(path) if input_format == "auto" else input_format
-        if form == "json" or not os.path.isfile(path):
+        if form == "json" or not os.path.isfile(path) or plain_name(path) != path:
             return 0
         if form == "parquet":
             from narrative_twins.data.file_formats import count_rows

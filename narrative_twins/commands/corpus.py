@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 from tqdm import tqdm
 
-from narrative_twins.books.story_files import count_story_files, files_of
+from narrative_twins.books.story_files import count_story_files, files_of, skipped_files
 from narrative_twins.commands.encoder_options import EncoderOptions
 from narrative_twins.commands.files import check_input, check_output
 from narrative_twins.commands.messages import on_interrupt, shows_progress, tell
@@ -110,6 +110,8 @@ class _Sources:
     def __init__(self, paths: Sequence[str], form: StoryFormat) -> None:
         self.form = form
         named: dict[str, str] = {}
+        if skipped := skipped_files(paths):
+            tell(skipped)
         for path in paths:
             matching = [] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
             for file in files_of(matching or [path]):

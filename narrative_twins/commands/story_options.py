@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from narrative_twins.books.reading import BOOK_FORMATS
-from narrative_twins.books.story_files import read_story_files
+from narrative_twins.books.story_files import read_story_files, skipped_files
+from narrative_twins.commands.messages import tell
 from narrative_twins.commands.signatures import Choices
 from narrative_twins.stories.reading import ROWS, Document
 from narrative_twins.stories.sentences import Splitter, check_splitter
@@ -37,7 +38,10 @@ class StoryFormat:
     score_headings: bool = False
 
     def read(self, paths: Sequence[str]) -> Iterator[Document]:
-        """Yield the stories in files and folders, see `read_story_files`."""
+        """Yield the stories in files and folders, see `read_story_files`. Tell the user which files
+        of folders are not read."""
+        if skipped := skipped_files(paths):
+            tell(skipped)
         return read_story_files(paths, self.input_format, column=self.column)
 
     def splitter(self, name: Splitter | None) -> Splitter | None:

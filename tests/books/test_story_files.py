@@ -1,6 +1,7 @@
 """Files of stories and books: formats by name, folders, standard input, rows, and files that can't be
 read."""
 
+import gzip
 import io
 import sys
 
@@ -13,11 +14,12 @@ from narrative_twins.books import book_table
 from narrative_twins.books import reading as books_reading
 from narrative_twins.books.plain_text import plain_book
 from narrative_twins.books.reading import BookFormat, book_of, read_book
-from narrative_twins.books.story_files import count_story_files, read_story_files
+from narrative_twins.books.story_files import count_story_files, read_story_files, skipped_files
 from narrative_twins.data.file_formats import read_records
 from narrative_twins.data.rows import RowError
 
-from support.books import WRITERS, WrittenChapter, outline, pdf, tei
+from support.books import WRITERS, WrittenChapter, archive, outline, pdf, tei
+from support.memory import memory_below
 
 ONE = [WrittenChapter("Chapter 1", ["It rained."], [])]
 
@@ -180,6 +182,39 @@ def test_folders_and_files_that_cannot_be_read(tmp_path):
     (tmp_path / "sub" / "e.txt").unlink()
     (empty,) = read_story_files([str(tmp_path / "sub")])
     assert empty.problem.startswith("is a folder without a story; put files in it (.jsonl")
+
+
+def test_compressed_files_are_read_and_files_that_are_not_read_are_named(tmp_path):
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'"A b."\n"C d."\n'))
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"It rained. " * 1000)[:60])
+    (tmp_path / "c.txt.zst").write_bytes(b"(\xb5/\xfd")
+    (tmp_path / "d.zip").write_bytes(archive({"tale.md": "Runa woke.", "__MACOSX/._tale.md": "x"}))
+    (tmp_path / "e.zip").write_bytes(archive({"a.txt": "A b.", "b.txt": "C d."}))
+    (tmp_path / "f.srt").write_text("A b.")
+    (tmp_path / ".hidden").write_text("A b.")
+    documents = list(read_story_files([str(tmp_path)]))
+    assert [d.content for d in documents if not d.problem] == [
+        "A b.",
+        "C d.",
+        {"id": str(tmp_path / "d.zip"), "text": "Runa woke."},
+    ]
+    problems = [d.problem for d in documents if d.problem]
+    assert "damaged" in problems[0] and "get it again" in problems[0]
+    assert "zstandard" in problems[1] or "damaged" in problems[1]
+    assert skipped_files([str(tmp_path), "-", "none"]) == (
+        "2 files in folders not read: e.zip, f.srt; name a file to read it"
+    )
+    (many,) = read_story_files([str(tmp_path / "e.zip")])
+    assert "has 2 files inside; unpack it" in many.problem
+    assert read_book(tmp_path / "d.zip").text == "Runa woke."
+    assert count_story_files([str(tmp_path)]) == 0
+
+
+def test_what_is_unpacked_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(books_reading, "MAX_FILE", 1_000)
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b" " * 50_000_000))
+    with memory_below(5_000_000), pytest.raises(StoryError, match="has more than 1,000 bytes"):
+        read_book(tmp_path / "a.txt.gz")
 
 
 STANDARD_INPUT = [
