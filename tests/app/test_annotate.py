@@ -156,5 +156,5 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("narrative_twins.app.server.serve", serve)
     assert main(["annotate", str(source), "--out", str(path)]) == 0
     assert capsys.readouterr().err == "narrative-twins: Ada has answered boat; answers: 1\n"
-    with pytest.raises(SystemExit):
-        main(["annotate", str(path), "--out", str(path)])
+    assert main(["annotate", str(path), "--out", str(path)]) == 2
+    assert "would be overwritten" in capsys.readouterr().err

@@ -191,12 +191,13 @@ def test_errors_before_requests(make, tmp_path):
         for options, code, problem in (
             (["--columns", "twins"], 2, "'twins' is not one of 'twin', 'negative'"),
             (["--request", "[1]"], 2, "not a JSON object"),
-            (["--out", "-"], 2, "name a file that ends in .jsonl"),
             (["--key-variable", "NOT_SET"], 1, "NOT_SET of the API key is not set"),
             (["--prompts", "nowhere"], 1, "nowhere has the prompts []"),
         ):
             done = make(model, stories(1), *options)
             assert done.code == code and problem in done.err
+        done = make(model, stories(1), out="-")
+        assert done.code == 2 and "name a file that ends in .jsonl" in done.err
         # The rejected stories of the earlier run would be overwritten.
         done = make(model, str(write_rows(tmp_path / "o.jsonl.rejects", stories(1))))
     assert done.code == 2 and "o.jsonl.rejects is read" in done.err and not model.bodies

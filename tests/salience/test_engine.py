@@ -171,7 +171,7 @@ def test_long_stories_are_scored_in_parts(encoder, monkeypatch, encoded):
 
 def test_window_with_too_many_tokens_is_refused_before_it_is_encoded(encoder, monkeypatch, encoded):
     monkeypatch.setattr("narrative_twins.salience.plans.WINDOW_TOKENS", 2_000)
-    problem = "window of sentences 0 to 11 needs more than 2,000 tokens for shifting; use"
+    problem = "window of sentences 0 to 10 needs more than 2,000 tokens for shifting; use"
     with pytest.raises(StoryError, match=problem):
         score_story(TALE, encoder, windows=1)
     assert not encoded
