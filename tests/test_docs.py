@@ -64,6 +64,8 @@ COMMANDS = [
 ]
 
 
+TUTORIAL = ("docs/tutorial.md", "json")
+"""The guide and the language of the block that has readers' choices."""
 SCORE = re.compile(r"(?:★ |  )?-?\b\d\.\d{3}\b(?: [▁▂▃▄▅▆▇█])?")
 
 
@@ -142,7 +144,10 @@ def files(tmp_path_factory, bert_folder) -> Path:
     }
     for name, content in rows.items():
         write_rows(folder / f"{name}.jsonl", content)
-    shutil.copytree(bert_folder, folder / "runs" / "roc" / "final")
+    choices = next(code for guide, language, code in BLOCKS if (guide, language) == TUTORIAL)
+    (folder / "choices.json").write_text(choices)
+    for run_of_training in ("roc", "salience-smoke"):
+        shutil.copytree(bert_folder, folder / "runs" / run_of_training / "final")
     shutil.copytree(bert_folder, folder / "multilingual")
     operation = next(code for _, code in PYTHON if "class Opening" in code)
     (folder / "opening.py").write_text(operation.partition("\n\n\n(result,)")[0])
@@ -175,6 +180,21 @@ def test_commands_run(guide, line, folder, request, monkeypatch):
     assert done.code == 0, done.err
     if expected := output_shown_after(guide, f"$ {line}\n"):
         assert_shown(done.out, expected)
+
+
+@pytest.mark.slow
+def test_the_table_of_the_tutorial_is_that_of_its_command(folder):
+    (line,) = (line for guide, line in COMMANDS if "--out evaluation" in line and "torial" in guide)
+    assert run(*shlex.split(line)[1:]).code == 0
+    table = Path("evaluation/table.md").read_text(encoding="utf-8").replace("*", "")
+    rows = [re.split(r" *\| *", row) for row in table.splitlines()]
+    figures = {row[1]: row[2:5:2] for row in rows if len(row) > 5}
+    rows = re.findall(r"^\| (.+) \| ([\d.]+) \| ([\d.]+) \|$", GUIDES["docs/tutorial.md"], re.M)
+    assert {name: [float(value) for value in values] for name, *values in rows} == {
+        name: [pytest.approx(float(value), abs=0.002) for value in figures[name]]
+        for name, *_ in rows
+    }
+    assert len(rows) == 5
 
 
 @pytest.mark.parametrize(("guide", "line"), of_command("cat "))
