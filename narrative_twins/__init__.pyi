@@ -30,6 +30,7 @@ from .salience.operations import cosine as cosine
 from .salience.operations import register_operation as register_operation
 from .salience.result import SalientSentence as SalientSentence
 from .salience.result import StorySalience as StorySalience
+from .stories.groups import group_rows as group_rows
 from .stories.sentences import split_sentences as split_sentences
 from .stories.story import Order as Order
 from .stories.story import Story as Story

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -21,8 +20,6 @@ from narrative_twins.salience.engine import handled, outcomes, score_stories
 from narrative_twins.salience.options import SCORING_OPTIONS, ScoringOptions
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.story import Story, check_stories, is_table, plain_row
-
-logger = logging.getLogger(__name__)
 
 TASK = "narrative-salience"
 
@@ -136,9 +133,7 @@ class SaliencePipeline(Pipeline):
 
         if not isinstance(inputs, (list, tuple)):
             return CountedResults(start, len(inputs)) if isinstance(inputs, Sized) else start()
-        results = list(start())
-        _warn_of_sentences(results)
-        return results
+        return list(start())
 
     def __getstate__(self) -> dict[str, Any]:
         # The number of calls so far would give a used pipeline another fingerprint, and
@@ -189,17 +184,6 @@ class SaliencePipeline(Pipeline):
         return {"salience": next(results, None)}
 
     postprocess: Any = itemgetter("salience")
-
-
-def _warn_of_sentences(results: Sequence[Result]) -> None:
-    """Log a warning if each of several stories is one sentence: they may be one story."""
-    lengths = {len(result.sentences) if result else 0 for result in results}
-    if len(results) > 1 and lengths == {1}:
-        logger.warning(
-            "each of the %d stories is one sentence; a list means several stories, so pass the"
-            ' sentences of one story as {"sentences": [...]}',
-            len(results),
-        )
 
 
 def register_pipeline() -> None:

@@ -142,6 +142,10 @@ def files(tmp_path_factory, bert_folder) -> Path:
         "scores": [scored.json()],
         "twins": [{"story": ["Anna ran to Moscow."], "twin": ["Anna fled."]}],
     }
+    (folder / "films.csv").write_text("title,plot,year,genre\nSalt,He ran. She fell.,1999,road\n")
+    (folder / "sentences.csv").write_text(
+        "story_id,sentence_id,text,label\na,2,He ran.,0\na,1,She fell.,1\n"
+    )
     for name, content in rows.items():
         write_rows(folder / f"{name}.jsonl", content)
     choices = next(code for guide, language, code in BLOCKS if (guide, language) == TUTORIAL)

@@ -15,7 +15,7 @@ from narrative_twins.salience.operations import comparisons
 from narrative_twins.salience.ranking import compared, extract_length, highest, shaded
 from narrative_twins.salience.result import saved_scores
 from narrative_twins.salience.wording import described, figure_of, other_similarity, precision
-from narrative_twins.stories.reading import stories_in
+from narrative_twins.stories.reading import rows_in
 from narrative_twins.stories.sentences import Span
 from narrative_twins.text import counted, one_line, shortened
 
@@ -363,7 +363,7 @@ def is_book_salience(path: str | os.PathLike[str]) -> bool:
 def _rows(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     """Yield the object in each line of a file. Raises a `ValueError` if a line is no object."""
     with open(path, "rb") as file:
-        for _, row, problem in stories_in(file, "", "jsonl", column=""):
+        for _, row, problem, *_ in rows_in(file, "", "jsonl"):
             if not isinstance(row, dict):
                 raise ValueError(problem or "a line is not a JSON object")
             yield row

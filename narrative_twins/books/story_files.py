@@ -16,16 +16,16 @@ from narrative_twins.books.reading import (
     book_of,
     opened,
 )
+from narrative_twins.stories.groups import grouped
 from narrative_twins.stories.reading import (
     ROWS,
-    Document,
     Lines,
     cut_lines,
     document_of,
     guess_format,
     stories_in,
-    story_in_column,
 )
+from narrative_twins.stories.rows import Document, RowColumns, story_in_row
 from narrative_twins.text import counted, for_terminal, one_line, shortened
 from narrative_twins.writing import STDIN
 
@@ -81,7 +81,7 @@ def read_story_files(
     paths: Iterable[str],
     input_format: str = "auto",
     named: bool | None = None,
-    column: str | None = None,
+    columns: RowColumns | None = None,
 ) -> Iterator[Document]:
     """Read the stories of some files, lazily and in bounded memory.
 
@@ -94,8 +94,9 @@ def read_story_files(
         input_format: the format, of books or of rows; `"auto"` selects by suffix, text if unknown.
             Standard input is JSON Lines if its first non-blank line begins with `{` or a JSON list.
         named: whether a text gets its file name as id; None: only if there are several files.
-        column: the column (in JSON the key) of the stories, see `story_in_column`.
+        columns: which columns of rows are read.
     """
+    columns = columns or RowColumns()
     paths = files_of(paths)
     named = len(paths) > 1 if named is None else named
     is_auto = input_format == "auto"
@@ -103,7 +104,7 @@ def read_story_files(
         plain = plain_name(path)
         form = book_format(plain) if is_auto else input_format
         if is_auto and (form == "parquet" or is_on_hub(path)):
-            yield from _rows(path, column)
+            yield from _rows(path, columns)
             continue
         is_other = is_auto and plain.lower().endswith(tuple(NOT_READ))
         is_book = is_other or (form in BOOK_FORMATS and form not in ("text", "markdown"))
@@ -117,11 +118,11 @@ def read_story_files(
                     data = file.read(MAX_FILE + 1)
                     documents = iter([document_of(name, book_of, plain, data, input_format)])
                 else:
-                    documents = stories_in(lines, name, form, column)
+                    documents = stories_in(lines, name, form, columns)
                 for document in documents:
                     if named and form not in ROWS and document.problem is None:
                         document = document._replace(content={"id": name, "text": document.content})
-                    yield document
+                    yield document._replace(file=None if path == STDIN else name)
         except IsADirectoryError:
             suffixes = ", ".join(_story_suffixes())
             yield Document(name, None, f"is a folder without a story; put files in it ({suffixes})")
@@ -154,22 +155,31 @@ def count_story_files(paths: Iterable[str], input_format: str = "auto") -> int:
     return count
 
 
-def _rows(path: str, column: str | None) -> Iterator[Document]:
+def _rows(path: str, columns: RowColumns) -> Iterator[Document]:
     """Yield the stories in the rows of a Parquet file or of a data set on the Hub."""
     # `datasets` and pyarrow take seconds to import.
     from narrative_twins.data.file_formats import read_records
     from narrative_twins.data.rows import RowError
     from narrative_twins.data.sources import source_files
 
+    def records(file: str) -> Iterator[Document]:
+        """Yield the rows of a file."""
+        for number, record in enumerate(read_records(file, strict=False)):
+            where, row = for_terminal(record.where), record.row
+            is_bad = isinstance(row, RowError)
+            yield Document(where, None if is_bad else row, row.problem if is_bad else None, number)
+
     try:
         for files in source_files(path).values():
             for file in files:
-                for record in read_records(file, strict=False):
-                    where, row = for_terminal(record.where), record.row
-                    if isinstance(row, RowError):
-                        yield Document(where, None, row.problem)
-                    else:
-                        yield document_of(where, story_in_column, row, column)
+                name, rows = for_terminal(file), records(file)
+                is_grouped = columns.group is not None
+                stories = (
+                    grouped(rows, columns, name)
+                    if is_grouped
+                    else (story_in_row(row, columns) for row in rows)
+                )
+                yield from (story._replace(file=name) for story in stories)
     except RowError as error:
         yield Document(for_terminal(error.where), None, error.problem)
     except (OSError, ValueError) as error:

@@ -29,7 +29,7 @@ def annotate(files: Sequence[str], server: Serving, *, out: str) -> int:
     from narrative_twins.stories.story import Story, StoryError
 
     stories = []
-    for name, content, problem in read_story_files(files):
+    for name, content, problem, *_ in read_story_files(files):
         try:
             stories.append(Story.parse(StoryError(problem) if problem else content, windows=1))
         except StoryError as error:

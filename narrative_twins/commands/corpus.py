@@ -20,7 +20,7 @@ from narrative_twins.commands.scoring_options import scoring_options
 from narrative_twins.commands.signatures import Count, command
 from narrative_twins.commands.story_options import FILES, StoryFormat
 from narrative_twins.salience.options import FAST, ScoringOptions
-from narrative_twins.stories.story import StoryError
+from narrative_twins.salience.wording import single_sentences
 from narrative_twins.text import counted, for_terminal
 from narrative_twins.writing import STDIN
 
@@ -81,7 +81,7 @@ def corpus(
     total = count_story_files(sources.files, form.input_format) if shown else 0
     scorer = StoryScorer(encoder.model, loading=encoder.loading, options=scoring_of_shards)
     options: Any = {"rows": shard_rows, "job": shard, "processes": scoring.processes}
-    options["settings"] = {"column": form.column}
+    options |= {"settings": form.settings(), "columns": form.columns}
     bar = tqdm(total=total or None, desc="scoring", unit=" stories", disable=not shown)
     with on_interrupt(f"the shards in {out} are complete; the same command continues"), bar:
         done = score_corpus(sources, out, scorer, on_progress=bar.update, **options)
@@ -89,6 +89,8 @@ def corpus(
         tell("there is no story in the input")
     elif not quiet:
         tell(_summary(done, out, truncated=done.truncated if warns else 0))
+    if note := single_sentences(done.single, done.rows):
+        tell(note)
     return 1 if done.errors else 0
 
 
@@ -105,7 +107,7 @@ def _summary(done: CorpusRun, out: str, truncated: int) -> str:
 
 class _Sources:
     """The files that paths or patterns name, each once. Yields for each file its name and an
-    iterator over its stories, with a `StoryError` for a story that can't be read."""
+    iterator over its documents."""
 
     def __init__(self, paths: Sequence[str], form: StoryFormat) -> None:
         self.form = form
@@ -125,7 +127,8 @@ class _Sources:
 
     def _rows(self, file: str) -> Iterator[Any]:
         """Yield the stories and errors in a file. The user is told if the file can't be read."""
-        for name, content, problem in self.form.read([file]):
-            if problem is not None and name in (for_terminal(file), "standard input"):
-                tell(f"{name}: {problem}")
-            yield content if problem is None else StoryError(problem)
+        for document in self.form.read([file]):
+            is_of_file = document.name in (for_terminal(file), "standard input")
+            if document.problem is not None and is_of_file:
+                tell(f"{document.name}: {document.problem}")
+            yield document

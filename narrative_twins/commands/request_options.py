@@ -114,7 +114,7 @@ def make_rows(
     # The file of rejected stories is overwritten too.
     check_output(files, f"{generation.out}.rejects")
     sources, problems = [], 0
-    for name, content, problem in read_story_files(files or [STDIN], generation.input_format):
+    for name, content, problem, *_ in read_story_files(files or [STDIN], generation.input_format):
         try:
             sources.append(parse(StoryError(problem) if problem else content))
         except (StoryError, RowError) as error:

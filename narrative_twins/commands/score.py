@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os.path import getsize, isfile
@@ -21,8 +21,9 @@ from narrative_twins.commands.signatures import command
 from narrative_twins.commands.story_options import FILES, StoryFormat
 from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.salience.wording import truncation
+from narrative_twins.salience.wording import single_sentences, truncation
 from narrative_twins.show.formats import result_data
+from narrative_twins.stories.rows import Document
 from narrative_twins.stories.story import Story, StoryError
 from narrative_twins.writing import STDIN, JsonlLog, ResumeError, digest
 
@@ -74,7 +75,7 @@ def score(
         for result in stories.results(loaded):
             yield result_data(result, output.top)
 
-    settings = {"score headings": form.score_headings, "top": output.top}
+    settings = {"score headings": form.score_headings, "top": output.top, **form.settings()}
     write_resumable(output.out, resume, encoder.settings(loaded, scoring) | settings, rows)
     return 1 if stories.problems else 0
 
@@ -107,20 +108,20 @@ class StoryInput:
         self.splitter = form.splitter(scoring.splitter)
         self.done: deque[str] = deque()
         self.problems = 0
-        # Of stories that are being scored: the name and the number in the input, and whether
+        # Of stories that are being scored: the document and the number in the input, and whether
         # stories that were scored earlier come after it.
-        self._positions: dict[int, tuple[str, int, bool]] = {}
+        self._positions: dict[int, tuple[Document, int, bool]] = {}
 
     def __length_hint__(self) -> int:
         return max(0, count_story_files(self.files, self.form.input_format) - len(self.done))
 
     def __iter__(self) -> Iterator[Story | StoryError]:
         yielded, number = 0, -1
-        for number, (name, story) in enumerate(self._parsed()):
+        for number, (document, story) in enumerate(self._parsed()):
             if self._is_next_done(story):
                 self.done.popleft()
                 continue
-            self._positions[yielded] = name, number, bool(self.done)
+            self._positions[yielded] = document._replace(content=None), number, bool(self.done)
             yielded += 1
             yield story
         if self.done:
@@ -131,22 +132,23 @@ class StoryInput:
         if number < 0:
             tell("there is no story in the input")
 
-    def _parsed(self) -> Iterator[tuple[str, Story | StoryError]]:
-        """Yield each story with its name, and tell the user what was noticed when it was read."""
+    def _parsed(self) -> Iterator[tuple[Document, Story | StoryError]]:
+        """Yield each story with its document, and tell the user what was noticed in reading."""
         is_told = False
-        for name, content, problem in self.form.read(self.files):
-            source = StoryError(problem) if problem else content
+        for document in self.form.read(self.files):
+            name, content = document.name, document.content
+            source = StoryError(document.problem) if document.problem else content
             try:
                 story = Story.parse(source, self.scoring.windows, self.splitter)
             except StoryError as error:
-                yield name, error
+                yield document, error
                 continue
             if not is_told and (is_told := is_of_gutenberg(story.text)):
                 tell(f"{name}: {_GUTENBERG}")
             text = content.get("text") if isinstance(content, dict) else content
             for note in text.notes if isinstance(text, Book) else ():
                 tell(f"{name}: {note}")
-            yield name, story
+            yield document, story
 
     def _is_next_done(self, story: Story | StoryError) -> bool:
         """Return whether a story is the next one that the interrupted run has scored."""
@@ -165,8 +167,10 @@ class StoryInput:
         on_truncation: Any = "ignore" if warns else self.scoring.on_truncation
         options = replace(self.scoring, on_error="skip", on_truncation=on_truncation)
         is_told = False
+        counts = Counter[bool]()  # by whether the story is a single sentence
         for outcome in outcomes(self, encoder, options):
-            name, number, before_scored = self._positions.pop(outcome.index or 0)
+            document, number, before_scored = self._positions.pop(outcome.index or 0)
+            name = document.name
             if isinstance(outcome, StoryError):
                 self.problems += 1
                 tell(f"{name}: {outcome.problem}")
@@ -184,4 +188,7 @@ class StoryInput:
                     f"{name}: the story {words} (reported once; another --model may read more at"
                     " once, --on-truncation ignore hides this)"
                 )
-            yield replace(outcome, index=number)
+            counts[len(outcome.sentences) == 1] += 1
+            yield outcome.of_row(document, number)
+        if note := single_sentences(counts[True], counts.total()):
+            tell(note)

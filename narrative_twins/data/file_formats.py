@@ -17,7 +17,7 @@ import pyarrow.parquet
 
 from narrative_twins.data.label_tables import Entry, read_table
 from narrative_twins.data.rows import RowError
-from narrative_twins.stories.reading import check_cells, read_json, stories_in, table_rows
+from narrative_twins.stories.reading import check_cells, read_json, rows_in, table_rows
 from narrative_twins.stories.story import whole_number
 from narrative_twins.text import one_line
 
@@ -106,7 +106,7 @@ def _readable(path: str) -> Iterator[None]:
 
 def _json_lines(path: str, file: IO[bytes]) -> Iterator[Entry]:
     """Yield the rows of a JSON Lines file."""
-    for where, row, problem in stories_in(file, path, "jsonl", column=""):
+    for where, row, problem, *_ in rows_in(file, path, "jsonl"):
         if problem is not None:
             raise RowError(where, problem)
         yield where, None, row

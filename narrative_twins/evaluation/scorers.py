@@ -15,7 +15,7 @@ from narrative_twins.evaluation.labelled_stories import LabelledStories
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.result import saved_scores
-from narrative_twins.stories.reading import stories_in
+from narrative_twins.stories.reading import rows_in
 from narrative_twins.writing import JsonlLog, digest, file_name
 
 RANDOM_DRAWS = 100
@@ -173,7 +173,7 @@ def _read_scores(path: str | Path) -> dict[tuple[str, ...], dict[str, list[float
     """Return the scores in a file by the sentences of the story, see `saved_runs`."""
     by_story = {}
     with open(path, "rb") as file:
-        for where, row, problem in stories_in(file, str(path), "jsonl", column=""):
+        for where, row, problem, *_ in rows_in(file, str(path), "jsonl"):
             try:
                 judged = "votes" in row
                 sentences = row["story" if judged else "sentences"]

@@ -42,6 +42,7 @@ from narrative_twins.making.generated_rows import (
     write_facts,
     write_rows,
 )
+from narrative_twins.stories.rows import RowColumns
 from narrative_twins.stories.story import check_unicode, even_windows
 from narrative_twins.writing import JsonlLog, digest, digest_of_files
 
@@ -107,7 +108,7 @@ def read_works(
         anonymized: read the translations of `Tell me again!` with names replaced. The story keeps
             its names, so story and twin have no names in common.
     """
-    for name, content, problem in read_story_files(files, column=""):
+    for name, content, problem, *_ in read_story_files(files, columns=RowColumns("")):
         try:
             if problem is not None:
                 raise RowError(name, problem)

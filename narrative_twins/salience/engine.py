@@ -8,6 +8,7 @@ runs it on a part of the stories.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.plans import Plan, planner
 from narrative_twins.salience.progress import Progress
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.salience.wording import truncation
+from narrative_twins.salience.wording import single_sentences, truncation
 from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Story, StoryError, check_stories
 
@@ -131,7 +132,7 @@ def _reported(
             if isinstance(outcome, StoryError):
                 outcome.index = index
             else:
-                outcome = replace(outcome, index=index)
+                outcome = replace(outcome, index=index, row=index)
                 if outcome.truncated and warns:
                     warns = False
                     logger.warning("%s", _truncation_warning(outcome))
@@ -142,10 +143,13 @@ def handled(
     outcomes: Generator[Outcome, None, None], options: ScoringOptions
 ) -> Iterator[StorySalience | None]:
     """Yield the results among the outcomes, and None for a story that is skipped. Errors are
-    raised, logged or passed to a function, as the option `on_error` says."""
+    raised, logged or passed to a function, as the option `on_error` says. A warning is logged at
+    the end if most stories are single sentences."""
+    counts = Counter[bool]()
     with closing(outcomes):
         for outcome in outcomes:
             if isinstance(outcome, StorySalience):
+                counts[len(outcome.sentences) == 1] += 1
                 yield outcome
                 continue
             if options.on_error == "raise":
@@ -155,6 +159,8 @@ def handled(
             else:
                 logger.warning("skipped %s", outcome)
             yield None
+    if note := single_sentences(counts[True], counts.total()):
+        logger.warning("%s", note)
 
 
 def loaded_encoder(encoder: StoryEncoder | str | Path | None) -> StoryEncoder:

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from narrative_twins.plots.shades import shaded_cell
@@ -21,6 +21,7 @@ from narrative_twins.salience.wording import (
     truncation,
     very_long_sentence,
 )
+from narrative_twins.stories.rows import Document
 from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Story
 from narrative_twins.text import counted, one_line, shortened, shown_value
@@ -66,6 +67,10 @@ _DATA: dict[str, Callable[[StorySalience], Any]] = {
 """For each key of `StorySalience.json`, a function that returns its value."""
 
 
+RESULT_KEYS = frozenset({"id", "file", "row", "rows", *_DATA, "top", "error"})
+"""The keys of saved results, with those of rows of a corpus; all others are columns of the user."""
+
+
 @dataclass(frozen=True, eq=False)
 class StorySalience(Scored, Mapping[str, Any]):
     """The salience of every sentence of a story, from `score_stories` and the pipeline: a mapping
@@ -78,9 +83,14 @@ class StorySalience(Scored, Mapping[str, Any]):
         context_tokens: how many tokens the encoder reads at once; None for a baseline.
         cut_tokens: the largest number of the story's tokens that were not read with a window.
         approximate: the approximation, `"one-pass"`; None if exact.
-        index: index of the story in the input, counted from 0.
+        index: index of the story in the input, counted from 0; stories that have no result count.
         dtype: the precision of the encoder, such as `"float32"`; None for a baseline or if unknown.
         similarity: the option of scoring, such as `"cosine"`; None for a baseline or if unknown.
+        row: the row of the story in its file, counted from 0; rows that have no result count. Of a
+            story of several rows, the first. Without a file, `index`.
+        file: the name of the file; None without one, and for standard input.
+        rows: for a story of several rows, the row of each sentence; else empty.
+        kept: columns of the row that are kept with the scores; of a story of several rows, lists.
     """
 
     story: Story
@@ -91,6 +101,14 @@ class StorySalience(Scored, Mapping[str, Any]):
     index: int = 0
     dtype: str | None = None
     similarity: str | None = None
+    row: int = -1
+    file: str | None = None
+    rows: tuple[int, ...] = ()
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.row < 0:
+            object.__setattr__(self, "row", self.index)
 
     @classmethod
     def unscored(cls, story: Story, options: ScoringOptions) -> StorySalience:
@@ -101,9 +119,9 @@ class StorySalience(Scored, Mapping[str, Any]):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], index: int = 0) -> StorySalience:
         """Make a result of plain `data` as returned by `json`, for example from a line of JSON
-        Lines; further keys are ignored. `index` is the index of the story in the input, counted
-        from 0. Plain data lack the text between sentences; in `story.text` it is spaces. Raises
-        ValueError if the data are not a result."""
+        Lines; further keys are in `kept`. `index` is the index of the story in the input, counted
+        from 0; it is also the row of data without one. Plain data lack the text between sentences;
+        in `story.text` it is spaces. Raises ValueError if the data are not a result."""
         if not isinstance(data, Mapping):
             raise ValueError(f"this is not a result, but {type(data).__name__}")
         data = _as_lists(data)
@@ -117,23 +135,44 @@ class StorySalience(Scored, Mapping[str, Any]):
             raise ValueError("this is not a result: it has no scores, or numbers of tokens")
         # Results that were saved without a dtype or a similarity have None.
         keys = ("approximate", "dtype", "similarity")
-        about = {key: None if data.get(key) is None else str(data[key]) for key in keys}
-        return cls(story, scores, context, cut, index=index, **about)
+        about: dict[str, Any] = {
+            key: None if data.get(key) is None else str(data[key]) for key in (*keys, "file")
+        }
+        row, rows = data.get("row", index), data.get("rows") or ()
+        if not isinstance(row, int) or not all(isinstance(each, int) for each in rows):
+            raise ValueError("this is not a result: its row is not a number")
+        kept = {str(key): data[key] for key in data if key not in RESULT_KEYS}
+        place: dict[str, Any] = {"index": index, "row": row, "rows": tuple(rows), "kept": kept}
+        return cls(story, scores, context, cut, **about, **place)
+
+    def of_row(self, document: Document, index: int) -> StorySalience:
+        """Return this result with the row, the file and the kept columns of the document that the
+        story is from, and the index of the story in the input."""
+        at, file, rows = document.row, document.file, document.rows
+        return replace(self, index=index, row=at, file=file, rows=rows, kept=document.kept)
 
     def __getitem__(self, key: str) -> Any:
-        if key == "id" and self.story.id is not None:
-            return self.story.id
-        return _DATA[key](self)
+        return _DATA[key](self) if key in _DATA else self._place[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*["id"] * (self.story.id is not None), *_DATA])
+        return iter([*self._place, *_DATA])
+
+    @property
+    def _place(self) -> dict[str, Any]:
+        """What says which story this is, by key: its id, file and row or rows if it has them, and
+        the columns that are kept."""
+        ids = {} if self.story.id is None else {"id": self.story.id}
+        files = {} if self.file is None else {"file": self.file}
+        rows = {"rows": list(self.rows)} if self.rows else {}
+        return {**ids, **files, "row": self.row, **rows, **self.kept}
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
     def json(self) -> dict[str, Any]:
-        """Return plain data for JSON and Parquet: id if the story has one, sentences, spans,
-        windows, scores, truncated, context_tokens, cut_tokens, approximate, dtype, similarity."""
+        """Return plain data for JSON and Parquet: id and file if there are, row, rows of a story of
+        several, the columns that are kept, sentences, spans, windows, scores, truncated,
+        context_tokens, cut_tokens, approximate, dtype, similarity."""
         return dict(self)
 
     def __repr__(self) -> str:
@@ -182,9 +221,10 @@ class StorySalience(Scored, Mapping[str, Any]):
 
     @property
     def name(self) -> str:
-        """The id of the story on one line; without an id, its number in the input: `story 1`."""
+        """The id of the story on one line; without an id, its number: `story 1 of a.csv` for the
+        row 0 of a file, or `story 1`."""
         story_id = "" if self.story.id is None else one_line(str(self.story.id))
-        return story_id or f"story {self.index + 1}"
+        return story_id or f"story {self.row + 1}{self._of_file}"
 
     @property
     def extent(self) -> str:
@@ -193,8 +233,16 @@ class StorySalience(Scored, Mapping[str, Any]):
 
     @property
     def title(self) -> str:
-        """The name of the story and its extent, such as `story 1: 12 sentences, 2 windows`."""
-        return f"{self.name}: {self.extent}"
+        """The name of the story and its extent, such as `story 1: 12 sentences, 2 windows`. After
+        the id is the row: `Salt (row 0 of films.csv): 12 sentences, 2 windows`."""
+        has_place = self.file is not None and self.story.id not in (None, self.file)
+        place = f" (row {self.row}{self._of_file})" if has_place else ""
+        return f"{self.name}{place}: {self.extent}"
+
+    @property
+    def _of_file(self) -> str:
+        """The last part of the name of the file, as ` of a.csv`; empty without a file."""
+        return "" if self.file is None else f" of {one_line(os.path.basename(self.file))}"
 
     @property
     def notes(self) -> list[str]:
@@ -331,7 +379,8 @@ def _story_of(data: Mapping[str, Any]) -> Story:
             text = text.ljust(start) + sentence
     except (TypeError, ValueError) as error:
         raise ValueError(f"'spans' do not fit 'sentences': {error}") from None
-    story = Story.parse({**data, "text": text})
+    keys = ("id", "sentences", "windows")
+    story = Story.parse({key: data.get(key) for key in keys} | {"text": text})
     if list(map(list, story.spans)) != data["spans"]:
         raise ValueError("'spans' do not fit 'sentences'")
     return story

@@ -104,3 +104,17 @@ def figure_of(
     if path is not None:
         save_figure(figure, path)
     return figure
+
+
+def single_sentences(single: int, count: int) -> str:
+    """Return a note, with a cure, if most of `count` stories are a `single` sentence, perhaps as
+    the rows of a table are sentences; else an empty text."""
+    if single < 2 or single * 2 <= count:
+        return ""
+    some = f"{single:,} of the {count:,} stories are"
+    return (
+        f"{f'each of the {count:,} stories is' if single == count else some} one sentence, with"
+        " nothing to compare it with; if a story has several rows, --group makes one story of"
+        " them, as --group story_id (in Python: group_rows), and a list of sentences is passed to"
+        ' Python as {"sentences": [...]}'
+    )

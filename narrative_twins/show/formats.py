@@ -26,6 +26,7 @@ from narrative_twins.salience.ranking import highest
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.pages import book_html, to_html
 from narrative_twins.show.terminal import TOP, book_text, to_table
+from narrative_twins.stories.rows import RowColumns, shown_json
 
 
 @dataclass(frozen=True)
@@ -194,19 +195,32 @@ def _object(result: StorySalience, layout: Layout) -> str:
     return json.dumps(result_data(result, layout.top), ensure_ascii=False)
 
 
+CSV_COLUMNS = ("file", "row", "story", "index", "window", "start", "end", "sentence")
+"""The columns of CSV before columns that are kept, and scores by operation."""
+
+
 @register_format("csv", "text/csv", suffixes=(".csv",))
 def _csv(results: Iterable[StorySalience], layout: Layout) -> Pieces:
     """Yield CSV: a line with the names of the columns, then a line per sentence."""
-    header = ["story", "index", "window", "start", "end", "sentence"]
+    columns: list[str] = []
     for at, result in enumerate(results):
-        lines = [] if at else [_row(*header, *result.scores)]
-        name = result.index if result.story.id is None else result.story.id
+        lines = []
+        if not at:
+            columns = list(result.kept)
+            lines.append(_row(*CSV_COLUMNS, *columns, *result.scores))
+        name = result.row if result.story.id is None else result.story.id
         windows = [w for w, (lo, hi) in enumerate(result.windows) for _ in range(lo, hi)]
         top = len(windows) if layout.top is None else layout.top
         for i in sorted(highest(result, top)):
             scores = [values[i] for values in result.scores.values()]
-            about = [name, i, windows[i], *result.spans[i], result.sentences[i]]
-            lines.append(_row(*about, *scores))
+            kept = (
+                {key: values[i] for key, values in result.kept.items()}
+                if result.rows
+                else (result.kept)
+            )
+            row = result.rows[i] if result.rows else result.row
+            about = [result.file, row, name, i, windows[i], *result.spans[i], result.sentences[i]]
+            lines.append(_row(*about, *(shown_json(kept.get(key)) for key in columns), *scores))
         yield "".join(lines)
 
 
@@ -278,7 +292,7 @@ def read_results(paths: Iterable[str | os.PathLike[str]]) -> Iterator[StorySalie
     for path in paths:
         file = os.fspath(path)
         form = "json" if file.lower().endswith(".json") else "jsonl"
-        for document in read_story_files([file], form, column=""):
+        for document in read_story_files([file], form, columns=RowColumns("")):
             try:
                 if document.problem is not None:
                     raise ValueError(document.problem)

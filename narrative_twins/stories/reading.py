@@ -1,4 +1,4 @@
-"""Reading of story files in bounded memory. Stories that can't be read are yielded as problems."""
+"""Reading of story files in bounded memory. Rows that can't be read are yielded as problems."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import csv
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, zip_longest
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from narrative_twins.stories.front_matter import split_front_matter
-from narrative_twins.stories.story import CONTENTS
+from narrative_twins.stories.groups import grouped
+from narrative_twins.stories.rows import Document, RowColumns, rows_in_json, story_in_row
 
 Lines: TypeAlias = IO[bytes] | Iterable[bytes]
 """A binary file, or its lines."""
@@ -24,11 +25,6 @@ MAX_LINE = 64_000_000
 """Bytes of a line, a cell or a text; a few kilobytes of a compressed file can hold gigabytes."""
 MAX_DOCUMENT = 1_000_000_000
 """Bytes of a JSON document, which is read as a whole."""
-
-TEXT_COLUMNS = ("text", "story", "content", "synopsis", "plot", "summary")
-"""Columns that are taken for the stories if no other is named, the first that a table has."""
-_ROC_SENTENCES = tuple(f"sentence{number}" for number in range(1, 6))
-"""Columns of ROCStories (Mostafazadeh et al., 2016); the others are `storyid` and `storytitle`."""
 
 ROWS = {"jsonl": (".jsonl", ".ndjson", ".rejects"), "json": (".json",), "csv": (".csv", ".tsv")}
 """The formats of files with a story in each row, with their suffixes. All other files are text."""
@@ -45,44 +41,53 @@ _LINES = re.compile(r"[^\r\n]*(?:\r|\n)|[^\r\n]+")  # also of old files of the M
 _ESCAPED = re.compile("[\udc80-\udcff]")
 
 
-class Document(NamedTuple):
-    """A story in a file, or why it can't be read. `name` is the place of the story for messages,
-    such as `a.csv, line 3`; `content` is the story in a form for `Story.parse`; `problem` is the
-    error message, None without an error."""
+def stories_in(
+    file: Lines, name: str, form: str, columns: RowColumns | None = None
+) -> Iterator[Document]:
+    """Yield the stories of an open file, lazily and in bounded memory, see `rows_in`.
 
-    name: str
-    content: Any
-    problem: str | None = None
-
-
-def stories_in(file: Lines, name: str, form: str, column: str | None = None) -> Iterator[Document]:
-    """Yield the stories of an open file, lazily and in bounded memory.
-
-    One story is: a complete text file, without front matter; a line of a JSON Lines file; a row of
-    a table (CSV), with its id in the column `id`; the object in a JSON file, or each item of its
-    list. A line or text of more than `MAX_LINE` bytes, or a JSON file of more than `MAX_DOCUMENT`,
-    becomes a problem.
+    One story is a complete text file, without front matter, or a row; with `columns.group` all rows
+    of a group, which are held in memory until the file has been read.
 
     Args:
         file: the file, open in binary, or its lines.
         name: the name of the file in messages.
         form: the format: a name in `ROWS`; any other name is text.
-        column: the column (in JSON the key) of the stories, see `story_in_column`.
+        columns: which columns of rows are read.
     """
+    columns = columns or RowColumns()
+    rows = rows_in(file, name, form, columns)
+    if form in ("csv", "jsonl") and columns.story != "":
+        rows = (row._replace(name=f"{row.name} (row {row.row})") for row in rows)
+    if form not in ROWS:
+        yield from rows
+    elif columns.group is not None:
+        yield from grouped(rows, columns, name)
+    else:
+        yield from (story_in_row(row, columns, form == "csv") for row in rows)
+
+
+def rows_in(
+    file: Lines, name: str, form: str, columns: RowColumns | None = None
+) -> Iterator[Document]:
+    """Yield the rows of an open file, numbered from 0, lazily and in bounded memory: a complete
+    text file; a line of a JSON Lines file that is not blank; a row of a table (CSV); of a
+    JSON file what `rows_in_json` yields. A line or text of more than `MAX_LINE` bytes, or a JSON
+    file of more than `MAX_DOCUMENT`, becomes a problem. A table without one of the `columns` is a
+    single problem."""
     if form == "csv":
-        yield from _table(name, file, column)
+        yield from _table(name, file, columns or RowColumns())
     elif form == "jsonl":
-        for number, line in enumerate(cut_lines(file), start=1):
-            if line.strip(_BLANK):
-                yield document_of(f"{name}, line {number}", _story_in_json, line, column)
+        lines = enumerate(cut_lines(file), start=1)
+        full = ((number, line) for number, line in lines if line.strip(_BLANK))
+        for row, (number, line) in enumerate(full):
+            yield document_of(f"{name}, line {number}", _json_line, line, row=row)
     elif form == "json":
-        document = document_of(name, read_json, file)
-        if isinstance(document.content, list):
-            for at, item in enumerate(document.content):
-                yield document_of(f"{name}, item {at}", story_in_column, item, column)
-        elif document.problem is None:
-            yield document_of(name, story_in_column, document.content, column)
-        else:
+        column = columns.story if columns else None
+        document = document_of(name, lambda: [*rows_in_json(read_json(file), column)])
+        for row, (place, content) in enumerate(document.content or ()):
+            yield Document(f"{name}, {place}" if place else name, content, row=row)
+        if document.problem is not None:
             yield document
     else:
         yield document_of(name, lambda: split_front_matter(decode(_read_all(file, MAX_LINE))).story)
@@ -229,55 +234,12 @@ def check_cells(row: Row) -> dict[str, Any]:
     return row
 
 
-def story_in_column(row: Any, column: str | None) -> Any:
-    """Return the story in a row, in a form for `Story.parse`. Raises a `ValueError` without one.
-
-    The story is in the column `column`, its id in the column `id`. If `column` is `""`, the row
-    itself is the story. If `column` is None, the row is the story if `Story.parse` accepts the row;
-    otherwise the story is in the five columns of ROCStories, in the only column, or in the first of
-    `TEXT_COLUMNS` that the row has.
-    """
-    if column == "" or (column is None and not isinstance(row, Mapping)):
-        return row
-    if column is None and not CONTENTS.isdisjoint(row):
-        return row
-    if column is None and row.keys() >= {"storyid", *_ROC_SENTENCES}:
-        return _roc_story(row)
-    if column is None:
-        column = _story_column([name for name in row if isinstance(name, str)], None, "the row ")
-    return _cell_with_id(row, column)
-
-
-def _cell_with_id(row: Any, column: str) -> dict[str, Any]:
-    """Return the story in the column `column` of a row, with its id. Raises a `ValueError` if there
-    is no such column or story."""
-    if not isinstance(row, Mapping) or column not in row:
-        columns = ", ".join(map(str, row)) if isinstance(row, Mapping) else "no columns"
-        raise ValueError(
-            f"the row has no column {column!r} (it has {columns[:500]}); name one of them with"
-            " --column"
-        )
-    if (story := row[column]) is None:
-        raise ValueError(f"the row has nothing in the column {column!r}")
-    story_id = None if row.get("id") == "" else row.get("id")  # an empty cell
-    return {"id": story_id, "text" if isinstance(story, str) else "sentences": story}
-
-
-def _roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `id`, `title` and `sentences` in a row of ROCStories, with single spaces between
-    words. An empty id or title becomes None."""
-    title, *sentences = (
-        " ".join((row.get(name) or "").split()) for name in ("storytitle", *_ROC_SENTENCES)
-    )
-    return {"id": row["storyid"] or None, "title": title or None, "sentences": sentences}
-
-
-def document_of(name: str, read: Callable[..., Any], *args: Any) -> Document:
+def document_of(name: str, read: Callable[..., Any], *args: Any, row: int = 0) -> Document:
     """Return a `Document` with the content `read(*args)`, or with its `ValueError` as problem."""
     try:
-        return Document(name, read(*args))
+        return Document(name, read(*args), row=row)
     except ValueError as error:
-        return Document(name, None, str(error))
+        return Document(name, None, str(error), row)
 
 
 def guess_format(lines: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
@@ -294,50 +256,19 @@ def guess_format(lines: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
     return "jsonl" if is_list or first.startswith(b"{") else "text", chain(seen, lines)
 
 
-def _table(name: str, file: Lines, column: str | None) -> Iterator[Document]:
-    """Yield the stories in a table (CSV); last, a problem if the table can't be read to its end."""
-    number = 0
+def _table(name: str, file: Lines, columns: RowColumns) -> Iterator[Document]:
+    """Yield the rows of a table (CSV); last, a problem if the table can't be read to its end."""
+    number, row = 0, -1
     try:
-        columns, rows = table_rows(file)
-        if column is not None or not {"storyid", *_ROC_SENTENCES} <= set(columns):
-            column = _story_column(columns, column)
-            if columns.count(column) > 1:
-                raise ValueError(f"has several columns {column!r}; rename or remove all but one")
-        for number, row in rows:
-            yield document_of(f"{name}, line {number}", _story_in_cells, row, column)
+        names, rows = table_rows(file)
+        columns.check_table(names)
+        for row, (number, cells) in enumerate(rows):
+            yield document_of(f"{name}, line {number}", check_cells, cells, row=row)
     except csv.Error as error:
         problem = f"can't be read as CSV after line {number} ({error}); close its quotation marks"
-        yield Document(name, None, problem)
+        yield Document(name, None, problem, row + 1)
     except ValueError as error:
-        yield Document(name, None, str(error))
-
-
-def _story_column(columns: Sequence[str], asked: str | None, where: str = "") -> str:
-    """Return the name of the column that has the stories: `asked`, or if that is None the only
-    column, or the first of `TEXT_COLUMNS` in a table without a column `sentence`. Raises a
-    `ValueError` if there is no such column; its message begins with `where`."""
-    if asked in columns or not columns:
-        return asked or ""
-    if asked is None and len(columns) == 1:
-        return columns[0]
-    by_name = {column.strip().lower(): column for column in columns}
-    if asked is None and "sentence" not in by_name:
-        for name in TEXT_COLUMNS:
-            if name in by_name:
-                return by_name[name]
-    what = f"no column {asked!r}" if asked else "no column of stories that is known"
-    names = ", ".join(columns[:20])
-    raise ValueError(f"{where}has {what} (its columns: {names}); name one of them with --column")
-
-
-def _story_in_cells(row: Row, column: str | None) -> Any:
-    """Return the story in a CSV row, see `story_in_column`. Raises ValueError for invalid cells."""
-    return story_in_column(check_cells(row), column)
-
-
-def _story_in_json(line: bytes, column: str | None) -> Any:
-    """Return the story in a line of JSON, see `story_in_column`. Raises ValueError if invalid."""
-    return story_in_column(_json_line(line), column)
+        yield Document(name, None, str(error), row + 1)
 
 
 def _json_line(line: bytes) -> Any:

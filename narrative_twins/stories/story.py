@@ -35,6 +35,12 @@ MAX_STORY = 8_000_000
 
 _COLUMN = "of a batch of rows pass a single column, such as batch['text'] or batch['story']"
 CONTENTS = {"sentences", "story", "text"}
+NAME_COLUMNS = (
+    *("id", "storyid", "docid", "documentid", "textid", "title", "storytitle", "storyname"),
+    *("moviename", "movietitle", "filmtitle", "booktitle", "docname", "name", "filename"),
+)
+"""Columns with the name of a story, which becomes its id: the first that has a value. They are
+written as `simple_name` has them, so that `story_id` and `Story ID` are `storyid`."""
 _ROWS = (
     "its rows: to_dict('records') of pandas, to_dicts() of polars, to_pylist() of pyarrow,"
     " with_format(None) of a data set"
@@ -87,9 +93,9 @@ class Story:
             source: raw text; a list of sentences; a list of windows, each a list of sentences; a
                 mapping with `"text"`, `"sentences"` (or `"story"`, as in the package's data sets)
                 or both (the sentences are then located in the text) and optionally `"windows"`,
-                `"id"`; a `Story`, returned unchanged; or a `StoryError`, which is raised. A `Book`,
-                or another object with `text` and `paragraphs` (spans), is a text; each of its
-                sentences lies in one paragraph.
+                and an `"id"` or another of `NAME_COLUMNS`; a `Story`, returned unchanged; or a
+                `StoryError`, which is raised. A `Book`, or another object with `text` and
+                `paragraphs` (spans), is a text; each of its sentences lies in one paragraph.
             windows: for a source without windows: `"auto"` (one window for up to ten sentences,
                 otherwise windows of about seven), the number of windows, which are of even size,
                 the sizes of the windows, or half-open `[lo, hi]` pairs of sentence indices.
@@ -119,7 +125,8 @@ class Story:
         story_id: str | int | None = None
         text: Any = None
         if isinstance(source, Mapping):
-            story_id, text = _check_id(source.get("id")), source.get("text")
+            name, text = name_column(source), source.get("text")
+            story_id = None if name is None else _check_id(source[name])
             own_windows = source.get("windows")
             windows = windows if own_windows is None else own_windows
             source = _content(source)
@@ -285,6 +292,24 @@ def _is_text(value: Any) -> bool:
 def _plain_text(source: Any) -> str:
     """Return a text that is a string, or in an object such as a `Book`."""
     return source if isinstance(source, str) else str(source.text)
+
+
+def simple_name(column: Any) -> str:
+    """Return the name of a column in small letters and digits only: `Story_ID` as `storyid`."""
+    return "".join(filter(str.isalnum, str(column).lower()))
+
+
+def name_column(row: Mapping[Any, Any]) -> Any:
+    """Return the column of a row that has the name of its story: of `NAME_COLUMNS` the first with a
+    text or a whole number in it, but `id` with any value; None without one."""
+    columns = {simple_name(column): column for column in reversed(list(row))}
+    for name in NAME_COLUMNS:
+        value = whole_number(row[columns[name]]) if name in columns else None
+        is_name = _as_int(value) is not None or (isinstance(value, str) and value != "")
+        is_wrong = value is not None and not isinstance(value, str) and columns[name] == "id"
+        if is_name or is_wrong:
+            return columns[name]
+    return None
 
 
 def whole_number(value: Any) -> Any:

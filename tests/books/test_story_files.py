@@ -174,7 +174,7 @@ def test_folders_and_files_that_cannot_be_read(tmp_path):
     assert all(text.startswith(each) for (text, _), each in zip(texts, expected, strict=True))
     assert texts[0][1] == str(tmp_path / "a.md") and missing.startswith("can't be read (No such")
     assert [name for _, name in texts if ", line" in name] == [
-        f"{tmp_path / 'c.jsonl'}, line {line}" for line in (1, 3)
+        f"{tmp_path / 'c.jsonl'}, line {line} (row {row})" for row, line in enumerate((1, 3))
     ]
     assert count_story_files(paths[:1]) == len(texts) and count_story_files(paths) == 0
     (empty,) = read_story_files([str(tmp_path / "sub" / "..") + "/sub/e.txt"], named=False)

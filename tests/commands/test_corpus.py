@@ -63,7 +63,7 @@ def test_files_of_all_kinds(corpus, hub, tmp_path):
     done = corpus(*files, *names, "--column", "plot", "-o", "out")
     assert done.code == 1 and "10 stories in 1 shard" in done.err
     rows = rows_of(tmp_path / "out")
-    assert [(row["source"], row["row"], row["error"] is None) for row in rows][5:] == [
+    assert [(row["file"], row["row"], row["error"] is None) for row in rows][5:] == [
         ("many/c.csv", 0, True),
         ("tale.txt", 0, True),
         ("deep/x.jsonl", 0, False),
@@ -102,5 +102,5 @@ def test_standard_input_and_jobs(corpus, tmp_path):
         options = ["--shard", job, "--shard-rows", 2, "--quiet", "-o", "out"]
         assert corpus("-", *options, input=text) == (0, "", "")
     assert "'0/4' is not a job" in corpus("-", "--shard", "0/4", "-o", "out").err
-    found = [(row["source"], row["id"]) for row in rows_of(tmp_path / "out")]
+    found = [(row["file"], row["id"]) for row in rows_of(tmp_path / "out")]
     assert found == [("standard input", f"s{n}") for n in range(4)]

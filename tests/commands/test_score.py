@@ -93,11 +93,11 @@ def test_invalid_stories_are_reported_and_skipped(score, story, tmp_path):
     mixed.write_text('"Nadia ran. It rained."\n{"text": \n{"text": ""}\n"Omar left. It snowed."\n')
     done = score(tmp_path / "missing.txt", mixed, story, "-f", "csv", "--operations", "deletion")
     names = [row["story"] for row in csv.DictReader(io.StringIO(done.out))]
-    assert done.code == 1 and names == ["1", "1", "4", "4", *[str(story)] * 3]
+    assert done.code == 1 and names == ["0", "0", "3", "3", *[str(story)] * 3]
     missing, line_2, line_3 = done.err.splitlines()
     assert "missing.txt: can't be read (No such file" in missing
-    assert "mixed.jsonl, line 2: is not valid JSON" in line_2
-    assert "mixed.jsonl, line 3: the story is empty" in line_3
+    assert "mixed.jsonl, line 2 (row 1): is not valid JSON" in line_2
+    assert "mixed.jsonl, line 3 (row 2): the story is empty" in line_3
     empty = score("-", "-f", "csv", "--input-format", "jsonl", input="\n")
     assert empty == (0, "", "narrative-twins: there is no story in the input\n")
 
@@ -111,13 +111,15 @@ def test_an_encoder_that_can_not_be_loaded_is_one_line(story):
 def test_the_name_of_the_output_implies_its_format(score, story, tmp_path):
     for name, start in (
         ("a.html", b"<!doctype html>"),
-        ("a.CSV", b"story,"),
-        ("notes", b"story 1:"),
+        ("a.CSV", b"file,row,story,"),
+        ("notes", b"story 1 of omar.txt:"),
     ):
         assert score(story, "--out", tmp_path / name) == (0, "", "")
         assert (tmp_path / name).read_bytes().startswith(start)
     assert score(story, "--out", tmp_path / "a.html", "--format", "csv").code == 0
-    assert (tmp_path / "a.html").read_bytes().startswith(b"story,"), "it overrides the suffix"
+    assert (tmp_path / "a.html").read_bytes().startswith(b"file,row,story,"), (
+        "it overrides the suffix"
+    )
 
 
 def test_standard_output_of_other_encodings(score):
@@ -135,9 +137,9 @@ def test_cells_of_csv_are_no_formulas(score):
     options = ["--input-format", "jsonl", "-f", "csv", "--operations", "deletion"]
     done = score("-", *options, input=source)
     _, *rows = csv.reader(io.StringIO(done.out, newline=""))
-    assert [row[5] for row in rows] == [*(f"'{text}" for text in signs), "Nadia ran.", "a=1"]
-    assert {row[0] for row in rows} == {"'=1"}
-    assert re.fullmatch(r"-?\d\.\d+(e-\d+)?", rows[0][6]), "numbers stay numbers"
+    assert [row[7] for row in rows] == [*(f"'{text}" for text in signs), "Nadia ran.", "a=1"]
+    assert {row[2] for row in rows} == {"'=1"}
+    assert re.fullmatch(r"-?\d\.\d+(e-\d+)?", rows[0][8]), "numbers stay numbers"
 
 
 def test_truncated_stories_are_named_by_file_and_line(score, tmp_path):
@@ -148,10 +150,12 @@ def test_truncated_stories_are_named_by_file_and_line(score, tmp_path):
     done = score(*arguments)
     warnings = [line for line in done.err.splitlines() if "than the 40 tokens" in line]
     assert done.code == 1 and len(done.rows) == 3 and len(done.err.splitlines()) == 2
-    assert len(warnings) == 1 and "stories.jsonl, line 3: the story is longer" in warnings[0]
+    assert (
+        len(warnings) == 1 and "stories.jsonl, line 3 (row 2): the story is longer" in warnings[0]
+    )
     assert len(score(*arguments, "--on-truncation", "ignore").err.splitlines()) == 1
     done = score(*arguments, "--on-truncation", "error")
-    assert len(done.rows) == 1 and "stories.jsonl, line 4: the story is longer" in done.err
+    assert len(done.rows) == 1 and "stories.jsonl, line 4 (row 3): the story is longer" in done.err
 
 
 def test_a_book_is_recognized_once(score, tmp_path):

@@ -43,7 +43,8 @@ def test_each_row_is_a_story(score, parquet, tmp_path):
     assert [len(row["sentences"]) for row in done.rows] == [2, 2, 1]
     assert f"{parquet}, row 2, id 'c': the mapping has no 'sentences', 'story' or" in done.err
     write_rows(tmp_path / "rows.jsonl", ROWS)
-    assert score(tmp_path / "rows.jsonl").rows == done.rows
+    again = score(tmp_path / "rows.jsonl").rows
+    assert again == [row | {"file": str(tmp_path / "rows.jsonl")} for row in done.rows]
     (tmp_path / "tale.txt").write_text("Nadia ran.")
     found = score(tmp_path / "tale.txt", parquet).rows
     assert [row.get("id") for row in found] == [str(tmp_path / "tale.txt"), "a", "b", "d"]
@@ -69,7 +70,7 @@ def test_a_text_without_full_stops_names_the_splitters(score, tmp_path):
 
 def test_the_column_of_the_stories(score, parquet, tmp_path):
     write_rows(tmp_path / "rows.jsonl", ROWS)
-    for path, name in ((parquet, "row 1, id 'b'"), (tmp_path / "rows.jsonl", "line 2")):
+    for path, name in ((parquet, "row 1, id 'b'"), (tmp_path / "rows.jsonl", "line 2 (row 1)")):
         done = score(path, "--column", "twin")
         found = [(row["id"], row["sentences"]) for row in done.rows]
         assert found == [("a", ["She hurried."]), ("c", ["Nothing."])]

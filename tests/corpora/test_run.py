@@ -56,7 +56,7 @@ def rows_of(folder):
 
 
 def places(folder):
-    return [(row["source"], row["row"]) for row in rows_of(folder)]
+    return [(row["file"], row["row"]) for row in rows_of(folder)]
 
 
 def test_shards(tmp_path):
@@ -68,7 +68,7 @@ def test_shards(tmp_path):
     assert places(folder) == expected
     rows = rows_of(folder)
     empty = dict.fromkeys(rows[0])
-    assert rows[3] == empty | {"source": "a.jsonl", "row": 3, "error": "it is torn"}
+    assert rows[3] == empty | {"file": "a.jsonl", "row": 3, "error": "it is torn"}
     assert rows[4]["id"] == "a4"
     shards = [f"scores-0000{n}.parquet" for n in range(3)]
     assert sorted(files_of(folder)) == ["_run.json", *shards]

@@ -30,7 +30,7 @@ def test_a_batch_has_the_results_of_the_engine(scorer, encoder):
     assert [batch[name][1] for name in added] == [None] * 10
     results = score_stories(TEXTS[::2], encoder, **OPTIONS)
     for row, result in zip((0, 2), results, strict=True):
-        assert {name: batch[name][row] for name in added} == result.json()
+        assert {name: batch[name][row] for name in added} | {"row": result.row} == result.json()
 
 
 def test_tables_have_the_same_types_whatever_is_in_them(scorer):

@@ -75,6 +75,7 @@ def test_plain_data_and_pandas(encoder):
     result = score_story(story, encoder)
     assert result.json() == {
         "id": "x",
+        "row": 0,
         "sentences": ["Nadia ran.", "It rained."],
         "spans": [[0, 10], [11, 21]],
         "windows": [[0, 1], [1, 2]],
@@ -146,9 +147,9 @@ def test_what_is_no_result(data, problem):
 
 def test_a_result_is_a_mapping(tmp_path):
     result, data = sample(), sample().json()
-    assert dict(result) == data == result and list(result) == list(data) and len(result) == 11
+    assert dict(result) == data == result and list(result) == list(data) and len(result) == 12
     assert result["scores"] == data["scores"] and result["id"] == "x" and "title" not in result
-    assert "id" not in sample(name=None) and len(sample(name=None)) == 10
+    assert "id" not in sample(name=None) and len(sample(name=None)) == 11
     for other in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result), copy.copy(result)):
         assert other == data and other.index == 3
     result["scores"]["deletion"].clear()

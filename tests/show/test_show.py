@@ -186,7 +186,7 @@ def score(bert_folder, tmp_path, capsys):
 def test_images_by_the_command(score, tmp_path, monkeypatch):
     assert score("one", "-o", tmp_path / "one.svg", "--top", "1") == (0, "")
     shown = set(texts_of((tmp_path / "one.svg").read_bytes()))
-    assert {"deletion", "shifting", "story 1: 3 sentences, 1 window"} <= shown
+    assert {"deletion", "shifting", "story 1 of one.txt: 3 sentences, 1 window"} <= shown
     code, err = score("two", "-o", tmp_path / "bad.png")
     assert code == 1 and "an image shows one story, not several; write several as html" in err
     assert not list(tmp_path.glob("bad.png*"))

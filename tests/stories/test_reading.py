@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from narrative_twins import Story, StoryError
 from narrative_twins.stories import reading
 from narrative_twins.stories.reading import stories_in
+from narrative_twins.stories.rows import RowColumns
 
 from support.json_values import values
 from support.memory import memory_below
@@ -21,7 +22,7 @@ def read(name, data, column=None):
     """The stories in a file with this name and content."""
     form = name.rpartition(".")[2].replace("tsv", "csv")
     file = io.BytesIO(data.encode() if isinstance(data, str) else data)
-    return list(stories_in(file, name, form, column))
+    return list(stories_in(file, name, form, RowColumns(column)))
 
 
 def contents(*args):
@@ -34,7 +35,7 @@ def test_json_lines():
     assert stories[:3] + stories[5:] == [{"text": "A b."}, "C d.", ["E.", "F."], {"text": "Ü."}]
     assert "not valid JSON" in stories[3] and "not UTF-8 at byte 0 (0xff)" in stories[4]
     names = [document.name for document in read("a.jsonl", data)]
-    assert names == [f"a.jsonl, line {n}" for n in (1, 3, 4, 5, 6, 7)]
+    assert names == [f"a.jsonl, line {n} (row {row})" for row, n in enumerate((1, 3, 4, 5, 6, 7))]
 
 
 def test_json():
@@ -92,7 +93,7 @@ def test_rows_of_tables(case):
     name, data, column, *expected = case
     for story, wanted in zip(contents(name, data, column), expected, strict=True):
         assert story.startswith(wanted) if isinstance(story, str) else story["text"] == wanted
-        assert isinstance(story, str) or story["id"] in (None, "a", "1", "2", "3", 3.0)
+        assert isinstance(story, str) or story.get("id") in (None, "a", "1", "2", "3", 3.0)
 
 
 # Whatever is in a file

@@ -1,0 +1,304 @@
+"""Rows with stories: which columns have the story, its name, and what is kept beside the scores."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from narrative_twins.stories.story import CONTENTS, name_column
+
+TEXT_COLUMNS = ("text", "story", "content", "synopsis", "plot", "summary")
+"""Columns that are taken for the stories if no other is named, the first that a table has."""
+_ROC_SENTENCES = tuple(f"sentence{number}" for number in range(1, 6))
+"""Columns of ROCStories (Mostafazadeh et al., 2016); the others are `storyid` and `storytitle`."""
+_DEPTH = 3
+"""How deep in a JSON value lists of stories, and texts, are looked for."""
+
+
+class Document(NamedTuple):
+    """A story in a file, or why it can't be read.
+
+    Attributes:
+        name: the place of the story for messages, such as `a.csv, line 3 (row 1)`.
+        content: the story in a form for `Story.parse`, or the row that has it.
+        problem: the error message; None without an error.
+        row: the number of the row in its file, from 0; of several rows, that of the first.
+        file: the name of the file; None for standard input.
+        rows: for a story of several rows, the number of the row of each sentence.
+        kept: the columns that are kept beside the scores.
+    """
+
+    name: str
+    content: Any
+    problem: str | None = None
+    row: int = 0
+    file: str | None = None
+    rows: tuple[int, ...] = ()
+    kept: Mapping[str, Any] = {}
+
+
+def _say_nothing(message: str) -> None:
+    """Ignore a message."""
+
+
+@dataclass(frozen=True)
+class RowColumns:
+    """Which columns of rows are read, and for what.
+
+    Attributes:
+        story: the column of the stories; in JSON a key, or keys in one another as `data.text`. If
+            it is `""`, the row itself is the story. None: the row if `Story.parse` accepts it;
+            otherwise the five columns of ROCStories, the only column, or the first of
+            `TEXT_COLUMNS`.
+        id: the column of the ids; None for the first of `NAME_COLUMNS` that has a value.
+        keep: columns that are kept beside the scores.
+        group: the column whose value the rows of one story share; each row is a sentence. None:
+            each row is a story.
+        order: the column by which the sentences of a group are sorted; `row` for the order of the
+            file; None for the first of `ORDER_COLUMNS` that the rows have.
+        say: is called with messages about the columns that were chosen.
+    """
+
+    story: str | None = None
+    id: str | None = None
+    keep: tuple[str, ...] = ()
+    group: str | None = None
+    order: str | None = None
+    say: Callable[[str], None] = _say_nothing
+
+    @property
+    def named(self) -> list[tuple[str, str]]:
+        """The columns that the user has named, except that of the stories, with their options."""
+        order = None if self.order == "row" else self.order
+        options = {"--id-column": self.id, "--group": self.group, "--order": order}
+        named = [(column, option) for option, column in options.items() if column is not None]
+        return named + [(column, "--keep") for column in self.keep]
+
+    def check_table(self, names: Sequence[str]) -> None:
+        """Raise a `ValueError` unless a table with columns of these names has each column that is
+        read, and has it once."""
+        if not names:
+            return
+        for column, option in self.named:
+            check_column(column, names, option)
+        used = [column for column, _ in self.named]
+        if self.story is not None or not _is_roc(names):
+            used.append(story_column(tuple(names), self.story, self.group is not None))
+        if twice := next((column for column in used if names.count(column) > 1), None):
+            raise ValueError(f"has several columns {twice!r}; rename or remove all but one")
+
+
+def check_column(column: str, names: Any, option: str) -> None:
+    """Raise a `ValueError`, which tells the option, if `column` is not among the `names`."""
+    if column not in names:
+        shown = ", ".join(map(str, names))[:500] or "no columns"
+        raise ValueError(
+            f"the row has no column {column!r} (it has {shown}); name one of them with {option}"
+        )
+
+
+def story_in_row(document: Document, columns: RowColumns, is_table: bool = False) -> Document:
+    """Return a document whose content is a row, with the story in the row as its content, in a form
+    for `Story.parse`; or with the problem of the row. `is_table`: the cells of the row are texts,
+    so the row itself is no story."""
+    row = document.content
+    if document.problem is not None or columns.story == "":
+        return document
+    try:
+        story = _story(row, columns, is_table)
+        kept = kept_of(row, columns, document.name)
+    except ValueError as error:
+        return document._replace(content=None, problem=str(error))
+    return document._replace(content=story, kept=kept)
+
+
+def _story(row: Any, columns: RowColumns, is_table: bool) -> Any:
+    """Return the story in a row, see `story_in_row`. Raises a `ValueError` without one."""
+    if not isinstance(row, Mapping):
+        for column, option in [*filter(None, [_named_story(columns)]), *columns.named]:
+            check_column(column, (), option)
+        return row
+    if columns.id is not None:
+        check_column(columns.id, row, "--id-column")
+    elif (name := name_column(row)) not in (None, "id"):
+        columns.say(f"the stories are named by the column {name!r}; --id-column takes another")
+    if columns.story is None and not is_table and not CONTENTS.isdisjoint(row):
+        story = dict(row)
+    elif columns.story is None and _is_roc(row):
+        story = _roc_story(row)
+    else:
+        cell = cell_of_story(row, columns)
+        story = {"text" if isinstance(cell, str) else "sentences": cell}
+    column = name_column(row) if columns.id is None else columns.id
+    if column is not None:
+        story["id"] = None if row[column] == "" else row[column]
+    return story
+
+
+def _named_story(columns: RowColumns) -> tuple[str, str] | None:
+    """Return the column of the stories with its option, if the user has named one."""
+    return None if columns.story is None else (columns.story, "--column")
+
+
+def cell_of_story(row: Mapping[str, Any], columns: RowColumns) -> Any:
+    """Return what is in the column of the stories of a row; of their sentences, if rows are
+    grouped. Raises a `ValueError` without a column or content."""
+    column, content = columns.story, None
+    if column is None:
+        names = tuple(name for name in row if isinstance(name, str))
+        try:
+            column = story_column(names, None, columns.group is not None)
+        except ValueError as error:
+            inside = "".join(f"; it has a text: --column {path}" for path in _texts_in(row))
+            raise ValueError(f"the row {error}{inside}") from None
+    if column in row:
+        content = row[column]
+    else:
+        content = row
+        for key in column.split("."):
+            if not isinstance(content, Mapping) or key not in content:
+                check_column(column, row, "--column")
+            content = content[key]
+    if content is None:
+        raise ValueError(f"the row has nothing in the column {column!r}")
+    return content
+
+
+@lru_cache
+def story_column(names: tuple[str, ...], asked: str | None, is_grouped: bool) -> str:
+    """Return the name of the column that has the stories: `asked`, or if that is None the only
+    column, or the first of `TEXT_COLUMNS` in a table without a column `sentence`; in a table whose
+    rows are grouped, the column `sentence` first. Raises a `ValueError`, whose message begins with
+    `has`, if there is no such column."""
+    if asked in names or not names:
+        return asked or ""
+    if asked is None and len(names) == 1:
+        return names[0]
+    by_name = {name.strip().lower(): name for name in names}
+    if asked is None and (is_grouped or "sentence" not in by_name):
+        for name in ("sentence",) * is_grouped + TEXT_COLUMNS:
+            if name in by_name:
+                return by_name[name]
+    what = f"no column {asked!r}" if asked else "no column of stories that is known"
+    group = ""
+    if asked is None and "sentence" in by_name:
+        group = "; if each row is a sentence, --group COLUMN makes stories of rows"
+    shown = ", ".join(names[:20])
+    raise ValueError(f"has {what} (its columns: {shown}); name one of them with --column{group}")
+
+
+def kept_of(row: Any, columns: RowColumns, place: str) -> dict[str, Any]:
+    """Return the columns to keep of a row, as JSON data. A column that it lacks is None, and the
+    user is told; `place` is the place of the row."""
+    kept: dict[str, Any] = {}
+    for column in columns.keep:
+        if not isinstance(row, Mapping) or column not in row:
+            columns.say(f"{place} has no column {column!r} to keep; it is null there")
+            kept[column] = None
+            continue
+        try:
+            kept[column] = _as_json(row[column])
+        except RecursionError:
+            raise ValueError(f"the column {column!r} is nested too deeply to be kept") from None
+    return kept
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value of a row as JSON data: NaN and infinite numbers as None, and what JSON has
+    not, such as a date, as text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_as_json(each) for each in value]
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+
+
+def _is_roc(row: Any) -> bool:
+    """Return whether a row, or the names of columns, are of ROCStories."""
+    return {"storyid", *_ROC_SENTENCES} <= set(row)
+
+
+def _roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `id`, `title` and `sentences` in a row of ROCStories, with single spaces between
+    words. An empty id or title becomes None."""
+    title, *sentences = (
+        " ".join((row.get(name) or "").split()) for name in ("storytitle", *_ROC_SENTENCES)
+    )
+    return {"id": row["storyid"] or None, "title": title or None, "sentences": sentences}
+
+
+# Stories within other JSON values
+
+
+def rows_in_json(value: Any, column: str | None = None) -> Iterator[tuple[str, Any]]:
+    """Yield the rows in a JSON document, each after its place in the document.
+
+    A list has a row in each item. An object is a row, unless the column of the stories is not in
+    it: then its rows are in the only list of objects within it, or in its values if these are
+    objects with a story, whose key is their id, or lists of objects. Raises a `ValueError` if
+    other values and several lists of objects are within the object."""
+    if isinstance(value, list):
+        yield from ((f"item {at}", item) for at, item in enumerate(value))
+        return
+    if not isinstance(value, Mapping) or column == "" or _has_story(value, column):
+        yield "", value
+        return
+    by_key = value.items()
+    if by_key and all(isinstance(row, Mapping) and _has_story(row, column) for _, row in by_key):
+        yield from ((f"key {key!r}", {"id": key, **row}) for key, row in by_key)
+        return
+    lists = dict(_lists_in(value))
+    if len(lists) > 1 and len(lists) < len(value):  # not splits such as `train` and `test`
+        paths = ", ".join(map(repr, lists))
+        fix = f"leave one in the file, perhaps with `jq .{next(iter(lists))}`"
+        raise ValueError(f"has several lists of objects, under the keys {paths}; {fix}")
+    for path, rows in lists.items():
+        yield from ((f"{path}, item {at}", row) for at, row in enumerate(rows))
+    if not lists:
+        yield "", value
+
+
+def _has_story(row: Mapping[str, Any], column: str | None) -> bool:
+    """Return whether an object has a story of its own in `column`, or without one in a column that
+    is known."""
+    if column is not None:
+        return column in row and not _is_rows(row[column])
+    names = {name.strip().lower() for name in row if isinstance(name, str)}
+    return bool(names & {*CONTENTS, *TEXT_COLUMNS}) or _is_roc(row)
+
+
+def _is_rows(value: Any) -> bool:
+    """Return whether a value is a list of objects."""
+    return isinstance(value, list) and bool(value) and all(isinstance(v, Mapping) for v in value)
+
+
+def _lists_in(value: Mapping[str, Any], depth: int = _DEPTH) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the lists of objects within an object, each with its keys in one another, `a.b`."""
+    for key, inside in value.items():
+        if _is_rows(inside):
+            yield key, inside
+        elif isinstance(inside, Mapping) and depth > 1:
+            yield from ((f"{key}.{path}", rows) for path, rows in _lists_in(inside, depth - 1))
+
+
+def _texts_in(row: Mapping[Any, Any], depth: int = _DEPTH) -> Iterator[str]:
+    """Yield the keys of the stories within the objects of a row, `data.text`."""
+    for key, inside in row.items():
+        if isinstance(inside, Mapping) and isinstance(key, str) and depth > 1:
+            names = [name for name in inside if name in {*CONTENTS, *TEXT_COLUMNS}]
+            yield from (f"{key}.{name}" for name in names)
+            yield from (f"{key}.{path}" for path in _texts_in(inside, depth - 1))
+
+
+def shown_json(value: Any) -> str:
+    """Return a kept value as the text of a cell: texts unchanged, nothing for None, lists and
+    objects as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
