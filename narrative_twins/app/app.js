@@ -1,9 +1,13 @@
-// Arrow keys move the focus between sentences, so that the tab key does not stop at each.
-addEventListener("keydown", event => {
-  const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[event.key];
-  if (!step || !event.target.matches(".shaded .sentence")) return;
-  const all = [...event.target.closest(".shaded").querySelectorAll(".sentence")];
-  const next = all[all.indexOf(event.target) + step];
-  event.preventDefault();
-  if (next) { event.target.tabIndex = -1; next.tabIndex = 0; next.focus(); }
-});
+// What happens is read out by screen readers: gradio replaces the status at each change, so its text is copied to an
+// element that stays.
+(() => {
+  const said = document.createElement("div");
+  said.className = "said";
+  said.setAttribute("role", "status");
+  setInterval(() => {
+    if (!said.isConnected) document.body.append(said);
+    const shown = [...document.querySelectorAll("[data-said]")].filter(each => each.checkVisibility());
+    const text = shown.map(each => each.dataset.said).join(" ");
+    if (said.textContent !== text) said.textContent = text;
+  }, 500);
+})();

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -9,20 +12,48 @@ import gradio as gr
 from fastapi import HTTPException
 from fastapi.responses import StreamingResponse
 
-from narrative_twins.app.result_html import book_reading, downloads, part, story_reading
-from narrative_twins.app.scoring import ERRORS, METHODS, ONE_PASS, Method, Scoring, book_suffixes
+from narrative_twins.app.result_html import downloads, part, reading
+from narrative_twins.app.scoring import (
+    CANCELLED,
+    ERRORS,
+    METHODS,
+    ONE_PASS,
+    Job,
+    Method,
+    Scoring,
+    book_suffixes,
+)
 from narrative_twins.books.table import LEVELS
 from narrative_twins.salience.operations import OPERATIONS, resolve_operations
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.salience.wording import precision
 from narrative_twins.show.formats import FORMATS, write_results
 from narrative_twins.stories.sentences import SPLITTERS
-from narrative_twins.text import one_line
+from narrative_twins.text import counted, one_line
 
 EXAMPLE = files("narrative_twins.app").joinpath("haunted_stable.txt").read_text("utf-8").strip()
 MAX_WAITING = 32  # stories and books of all clients
+INTERVAL = 0.5  # seconds between two reports of progress
 _NO_RESULT = "These results are no longer stored; score the text again."
 _PROGRESS = gr.Progress()
+
+
+@dataclass
+class Panel:
+    """The parts of the page for one kind of text, a story or a book, with its own result.
+
+    Attributes:
+        name: `"story"` or `"book"`.
+        status: what is happening, or what is wrong.
+        cancel: the button that is shown while the text waits or is scored.
+        result: the result as HTML; before the first one, how to begin.
+        score: the button that begins the scoring.
+    """
+
+    name: str
+    status: gr.HTML
+    cancel: gr.Button
+    result: gr.HTML
+    score: gr.Button
 
 
 class ScoringPage:
@@ -40,53 +71,62 @@ class ScoringPage:
         settings: Any = {"analytics_enabled": False, "delete_cache": (600, 3600)}
         with gr.Blocks(title="Narrative salience", **settings) as self.blocks:
             html(part("introduction"))
-            with gr.Row(elem_id="columns"):
-                with gr.Column(elem_id="entry", min_width=280), gr.Tabs():
-                    with gr.Tab("A story"):
-                        self._add_story_input()
-                    with gr.Tab("A book"):
-                        self._add_book_input()
-                with gr.Column(elem_id="reading", min_width=280):
-                    self.status = html(elem_id="status")
-                    self.cancel = gr.Button("Cancel", size="sm")
-                    self.key = gr.State("")
-                    self.operation = gr.Radio([], label="Shaded by", visible=False)
-                    self.result = html(part("invitation"), elem_id="result")
-                    html(part("guide", OPERATIONS), elem_id="guide")
-            self._add_events()
+            with gr.Tabs():
+                with gr.Tab("A story"), gr.Row(elem_classes="columns"):
+                    self.story = self._add_story()
+                with gr.Tab("A book"), gr.Row(elem_classes="columns"):
+                    self.book = self._add_book()
+            html(part("guide", OPERATIONS), elem_id="guide")
             self._add_endpoint()
-        self.blocks.queue(default_concurrency_limit=1, max_size=MAX_WAITING)
+            self.blocks.unload(self.left)
+        self.blocks.queue(default_concurrency_limit=MAX_WAITING, max_size=MAX_WAITING)
 
-    def _add_story_input(self) -> None:
-        """Add the text box, the buttons and the settings for a story."""
-        self.text = gr.Textbox(
-            label="Story",
-            placeholder="Once upon a time …",
-            lines=10,
-            max_lines=10,
-            autoscroll=False,
-            elem_id="story",
+    def _add_story(self) -> Panel:
+        """Add the text box, the buttons, the settings and the result of a story."""
+        with gr.Column(elem_classes="entry", min_width=280):
+            text = gr.Textbox(
+                label="Story",
+                placeholder="Once upon a time …",
+                lines=10,
+                max_lines=10,
+                autoscroll=False,
+                elem_id="story",
+            )
+            with gr.Row():
+                score = gr.Button("Score", variant="primary", elem_id="score")
+                example = gr.Button("Try an example")
+            status, cancel = self._add_status()
+            with gr.Accordion("Settings", open=False):
+                splits = list(SPLITTERS)
+                info = "Choose lines for verse. Lines and paragraphs are scored like sentences."
+                split = gr.Radio(splits, value=splits[0], label="Split the text into", info=info)
+                names = [each.name for each in resolve_operations(one_pass=self.method == ONE_PASS)]
+                operations = gr.CheckboxGroup(list(OPERATIONS), value=names, label="Operations")
+                info = "auto, a count, or sizes: 7, 7, 6"
+                windows = gr.Textbox("auto", label="Windows", info=info)
+                method = self._add_method("Scores", self.method)
+        panel = Panel("story", status, cancel, self._add_result("story"), score)
+        filled = example.click(lambda: EXAMPLE, None, text, api_visibility="private")
+        values = [text, operations, windows, method, split]
+        self._connect(
+            panel, self.scoring.score_story, values, [score.click, text.submit, filled.then]
         )
-        with gr.Row():
-            self.score = gr.Button("Score", variant="primary", elem_id="score")
-            self.example = gr.Button("Try an example")
-        with gr.Accordion("Settings", open=False):
-            splits = list(SPLITTERS)
-            info = "Choose lines for verse. Lines and paragraphs are scored like sentences."
-            self.split = gr.Radio(splits, value=splits[0], label="Split the text into", info=info)
-            names = [each.name for each in resolve_operations(one_pass=self.method == ONE_PASS)]
-            self.operations = gr.CheckboxGroup(list(OPERATIONS), value=names, label="Operations")
-            info = "auto, a count, or sizes: 7, 7, 6"
-            self.windows = gr.Textbox("auto", label="Windows", info=info)
-            self.story_method = self._add_method("Scores", self.method)
+        self.operations, self.story_method = operations, method
+        return panel
 
-    def _add_book_input(self) -> None:
-        """Add the file, the button and the settings for a book."""
-        self.book = gr.File(label="Book", file_types=list(book_suffixes()), elem_id="book")
-        self.score_book = gr.Button("Score the book", variant="primary", elem_id="score-book")
-        self.levels = gr.CheckboxGroup(list(LEVELS), value=list(LEVELS), label="Levels")
-        self.book_method = self._add_method("Scores of sentences", ONE_PASS)
-        html(part("hint", "Up to 10 MB. A novel takes minutes in one pass."))
+    def _add_book(self) -> Panel:
+        """Add the file, the button, the settings and the result of a book."""
+        with gr.Column(elem_classes="entry", min_width=280):
+            book = gr.File(label="Book", file_types=list(book_suffixes()), elem_id="book")
+            score = gr.Button("Score the book", variant="primary", elem_id="score-book")
+            status, cancel = self._add_status()
+            html(part("hint", "Up to 10 MB. A novel takes minutes in one pass."))
+            with gr.Accordion("Settings", open=False):
+                levels = gr.CheckboxGroup(list(LEVELS), value=list(LEVELS), label="Levels")
+                method = self._add_method("Scores of sentences", ONE_PASS)
+        panel = Panel("book", status, cancel, self._add_result("book"), score)
+        self._connect(panel, self.scoring.score_book, [book, levels, method], [score.click])
+        return panel
 
     def _add_method(self, label: str, method: str) -> gr.Radio:
         """Add a choice between one pass and exact scores, preset to `method`, and return it."""
@@ -96,28 +136,43 @@ class ScoringPage:
         )
         return gr.Radio(list(METHODS), value=method, label=label, info=info)
 
-    def _add_events(self) -> None:
-        """Connect the components with the methods that their events call."""
+    def _add_status(self) -> tuple[gr.HTML, gr.Button]:
+        """Add what is happening, and the button to cancel it."""
+        return html(elem_classes="state"), gr.Button("Cancel", size="sm", visible=False)
+
+    def _add_result(self, name: str) -> gr.HTML:
+        """Add the place of the result of a panel, which says how to begin."""
+        with gr.Column(elem_classes="reading", min_width=280):
+            return html(part("invitation", name), elem_classes="result")
+
+    def _connect(
+        self, panel: Panel, score: Callable[..., Job], values: list[Any], listeners: list[Any]
+    ) -> None:
+        """Score the `values` of a panel by `score`, at the events of the `listeners`."""
+
+        async def scored(request: gr.Request, *values: Any) -> AsyncIterator[dict[Any, Any]]:
+            """Yield the changes of the page while a text is scored, and when it is."""
+            job = score(f"{request.session_hash} {panel.name}", *values)
+            async for changes in self.changes(panel, job):
+                yield changes
+
+        def cancelled(request: gr.Request) -> None:
+            """Cancel the scoring of the panel for the client of a request."""
+            self.scoring.cancel(f"{request.session_hash} {panel.name}")
+
         private: Any = {"api_visibility": "private"}
-        story = [self.text, self.operations, self.windows, self.story_method, self.split]
-        book = [self.book, self.levels, self.book_method]
-        shown = [self.status, self.key, self.operation, self.result]
-        filled = self.example.click(lambda: EXAMPLE, None, self.text, **private)
-        # Events of the same id wait for each other.
-        waiting: Any = {"concurrency_id": "encoder", "show_progress_on": self.status, **private}
-        scored = [self.score_book.click(self.book_scored, book, shown, **waiting)]
-        for listen in (self.score.click, self.text.submit, filled.then):
-            scored.append(listen(self.story_scored, story, shown, **waiting))
-        self.cancel.click(self.cancelled, None, self.status, cancels=scored, **private)
-        self.blocks.unload(self.cancelled)
-        # `input` and not `change`, which would draw everything again after each scoring.
-        values, shaded = [self.key, self.operation], [self.status, self.result]
-        self.operation.input(self.shade, values, shaded, trigger_mode="always_last", **private)
+        shown = [panel.status, panel.cancel, panel.result]
+        for listen in listeners:
+            name = f"{panel.name}_scored"
+            listen(scored, values, shown, api_name=name, show_progress="hidden", **private)
+        # Otherwise the focus would be lost with the button.
+        focus = f"() => document.getElementById('{panel.score.elem_id}').focus()"
+        panel.cancel.click(cancelled, show_progress="hidden", js=focus, queue=False, **private)
 
     def _add_endpoint(self) -> None:
         """Add the endpoint `/score`, a function whose types gradio reports to clients."""
 
-        def score(
+        async def score(
             request: gr.Request,
             text: str,
             operations: list[str] | None = None,
@@ -126,59 +181,56 @@ class ScoringPage:
             split: str = "sentences",
         ) -> dict[str, Any]:
             values = text, operations, windows, method, split
+            job = self.scoring.score_story(str(request.session_hash), *values)
+            while not job.is_done:
+                _PROGRESS(job.share)
+                await asyncio.sleep(INTERVAL / 10)
             try:
-                result = self.scoring.score_story(str(request.session_hash), _PROGRESS, *values)
+                result: StorySalience = job.result()
             except ERRORS as error:
                 raise gr.Error(sentence(error), print_exception=False) from None
             return result.json()
 
         about = "Score a story: the salience of every sentence, by each operation."
-        gr.api(score, api_name="score", api_description=about, concurrency_id="encoder")
+        gr.api(score, api_name="score", api_description=about)
 
-    def story_scored(
-        self, request: gr.Request, progress: gr.Progress = _PROGRESS, *values: Any
-    ) -> dict[Any, Any]:
-        """Score a story; `values` are the last arguments of `Scoring.score_story`. Return the
-        changes of the page: for each component a new value, or a `gr.update` of its properties."""
-        return self._scored(self.scoring.score_story, request, progress, values)
-
-    def book_scored(
-        self, request: gr.Request, progress: gr.Progress = _PROGRESS, *values: Any
-    ) -> dict[Any, Any]:
-        """Score a book, and return the changes of the page; `values`: see `Scoring.score_book`."""
-        return self._scored(self.scoring.score_book, request, progress, values)
-
-    def _scored(
-        self, score: Any, request: gr.Request, progress: gr.Progress, values: Any
-    ) -> dict[Any, Any]:
-        """Call `score`, a method of `Scoring`. Return changes that show the result or the error."""
+    async def changes(self, panel: Panel, job: Job) -> AsyncIterator[dict[Any, Any]]:
+        """Yield the changes of a panel while a job waits and is done, and at last those that show
+        its result or its error: for each component a new value, or a `gr.update` of its
+        properties."""
+        is_shown, waited = False, 0.0
+        while not job.is_done:
+            await asyncio.sleep(INTERVAL / 10)
+            waited += INTERVAL / 10
+            if waited >= INTERVAL:
+                waited, begun = 0.0, {} if is_shown else {panel.result: part("coming")}
+                is_shown = True
+                now = part("progress", *progress(job, self.scoring.ahead(job)))
+                yield {**begun, panel.cancel: gr.update(visible=True), panel.status: now}
+        end = {panel.cancel: gr.update(visible=False)}
         try:
-            result = score(str(request.session_hash), progress, *values)
+            result = job.result()
         except ERRORS as error:
-            return {self.status: part("problem", sentence(error))}
-        key, notes = self.scoring.keep(result), [f"{result.extent}."]
-        if isinstance(result, StorySalience):
-            names, operation = list(result.scores), result.primary_operation
-            notes += [*result.notes, *precision(result.dtype)]
-            changes = self.shade(key, operation)
-            changes[self.operation] = gr.update(choices=names, value=operation, visible=True)
-        else:
-            changes = {self.result: book_reading(result, key)}
-            changes[self.operation] = gr.update(visible=False)
-        return {**changes, self.key: key, self.status: part("status", " ".join(notes))}
+            is_wanted = str(error) == CANCELLED
+            told = part("status", "Cancelled.") if is_wanted else part("problem", sentence(error))
+            back = {panel.result: part("invitation", panel.name)} if is_shown else {}
+            yield {**end, **back, panel.status: told}
+            return
+        # Other clients are served meanwhile.
+        shown = await asyncio.to_thread(self.shown, panel, result)
+        yield {**end, **shown}
 
-    def shade(self, key: str, operation: str) -> dict[Any, Any]:
-        """Return changes of the page that show the story whose result has the `key`, shaded by an
-        operation; or a message, if there is no such result or it has no such operation."""
-        result = self.scoring.results.get(key)
-        if not isinstance(result, StorySalience) or operation not in result.scores:
-            return {self.status: part("problem", _NO_RESULT)}
-        return {self.result: story_reading(result, operation, key)}
+    def shown(self, panel: Panel, result: Any) -> dict[Any, Any]:
+        """Return the changes that show a result."""
+        return {
+            panel.status: part("status", f"Done: {result.extent}."),
+            panel.result: reading(result, self.scoring.keep(result)),
+        }
 
-    def cancelled(self, request: gr.Request) -> str:
-        """Stop the scoring for the client of a request, and return a message as HTML."""
-        self.scoring.cancel(str(request.session_hash))
-        return part("status", "Cancelled.")
+    def left(self, request: gr.Request) -> None:
+        """Cancel all that is scored for a client that has closed the page."""
+        for panel in (self.story, self.book):
+            self.scoring.cancel(f"{request.session_hash} {panel.name}")
 
     def download(self, name: str) -> StreamingResponse:
         """Return a result as a file. `name` is the key of the result, a dot and the format."""
@@ -189,6 +241,27 @@ class ScoringPage:
         pieces = write_results([result] if isinstance(result, StorySalience) else result, form)
         headers = {"Content-Disposition": f"attachment; filename=salience.{form}"}
         return StreamingResponse(pieces, media_type=FORMATS[form].media_type, headers=headers)
+
+
+def progress(job: Job, ahead: list[Job]) -> tuple[str, float | None]:
+    """Return what happens to a job, for example `Chapter 12 of 40, about 2 minutes left`, and the
+    share of it that is done; None while it waits for the jobs `ahead`."""
+    running, step = (ahead[0], "") if ahead else (job, job.step)
+    left = running.seconds_left
+    time = "" if left is None else f"about {duration(left)} left"
+    if ahead:
+        others = counted(len(ahead), "other text")
+        first = f" The first has {time}." if time else ""
+        return f"Waiting: {others} will be scored first.{first}", None
+    return ", ".join(filter(None, [step, time])) or "Scoring", job.share
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words, rounded, such as `2 minutes`."""
+    for name, size in (("hour", 3600), ("minute", 60)):
+        if seconds >= 0.9 * size:
+            return counted(round(seconds / size), name)
+    return counted(max(1, round(seconds)), "second")
 
 
 def html(value: str = "", **options: Any) -> gr.HTML:

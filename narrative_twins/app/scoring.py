@@ -5,34 +5,78 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Lock
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal, TypeAlias, get_args
 
 from narrative_twins.books.reading import BOOK_FORMATS, read_book
 from narrative_twins.books.result import BookSalience
 from narrative_twins.books.scoring import score_book
-from narrative_twins.books.table import book_table
+from narrative_twins.books.table import BookTable, book_table
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import score_stories
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.stories.story import Story, StoryError, parse_windows
 
 MAX_CHARACTERS = 2_000_000  # of a story or book; browsers are slow to show more
-KEPT = 64  # results in memory, for downloads and other shades; older ones are dropped
+KEPT = 64  # results in memory, for downloads; older ones are dropped
 
 Method: TypeAlias = Literal["one pass", "exact"]
 ONE_PASS, EXACT = get_args(Method)
 METHODS: dict[str, Literal["one-pass"] | None] = {ONE_PASS: "one-pass", EXACT: None}
 """The values of the option `approximate`, by their names on the page."""
 ERRORS = (ValueError, TypeError, OSError)  # of input that can't be scored
+CANCELLED = "the scoring was cancelled"
+
+
+class Job:
+    """A story or book that waits, is scored, or has been scored.
+
+    Attributes:
+        owner: who can cancel it.
+        step: what is done now, such as `Chapter 12 of 40`; empty if the work has one step.
+        share: the share of the work that is done, from 0 to 1.
+    """
+
+    def __init__(self, owner: str) -> None:
+        self.owner, self.step, self.share = owner, "", 0.0
+        self.is_cancelled = False
+        self.future: Future[Any] = Future()
+        self._began: float | None = None  # the time of the first report
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is a result or an error. A cancelled job is done at once, although the
+        encoder may still be at work on it."""
+        return self.is_cancelled or self.future.done()
+
+    def result(self) -> Any:
+        """Return the result. Raises the error of the scoring; a `ValueError` if cancelled."""
+        if self.is_cancelled:
+            raise ValueError(CANCELLED)
+        return self.future.result()
+
+    def reach(self, share: float, step: str = "") -> None:
+        """Report that a share of the work is done. Raises a `ValueError` if the job is
+        cancelled."""
+        if self.is_cancelled:
+            raise ValueError(CANCELLED)
+        self._began = self._began or time.monotonic()
+        self.share, self.step = share, step
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The estimated seconds until the end; None while there is too little to tell."""
+        spent = 0.0 if self._began is None else time.monotonic() - self._began
+        return spent * (1 - self.share) / self.share if spent > 2 and self.share > 0.01 else None
 
 
 class Scoring:
-    """Scores the stories and books of the page with one encoder, one at a time. Methods may be
-    called by several threads. A session is a page in a browser, or a client of the endpoint.
+    """Scores the stories and books of the page with one encoder, one at a time, in the order in
+    which they were asked for. Methods may be called by several threads.
 
     Args:
         model: folder or Hub id of the encoder; None for the default encoder.
@@ -44,70 +88,91 @@ class Scoring:
         self.max_sentences = max_sentences
         self.results: OrderedDict[str, StorySalience | BookSalience] = OrderedDict()
         """The last results by their keys."""
-        self._lock = Lock()  # held while something is scored
-        self._session = ""  # for which it is scored; empty when it is cancelled
+        self.jobs: list[Job] = []
+        """Those that are not done: the first is scored, the others wait."""
+        self._worker = ThreadPoolExecutor(1)
 
     def score_story(
         self,
-        session: str,
-        progress: Callable[[float], Any],
+        owner: str,
         text: str,
         operations: list[str] | None = None,
         windows: str = "auto",
         method: Method = "one pass",
         split: str = "sentences",
-    ) -> StorySalience:
-        """Score a story.
+    ) -> Job:
+        """Return a job whose result is the `StorySalience` of a story. It raises `ERRORS` if the
+        input is not valid.
 
         Args:
-            session: the session that can cancel the scoring.
-            progress: called with the share of the work that is done, from 0 to 1.
+            owner: who can cancel the job.
             text, operations, windows, split: see `Story.parse` and `ScoringOptions`.
             method: one of `METHODS`.
-
-        Raises:
-            ERRORS: the input is not valid, or the scoring was cancelled.
         """
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError("there is no story yet: paste one")
-        if operations == []:
-            raise ValueError("choose at least one operation")
-        # Joins pairs of surrogates, and replaces lone ones, which encoders and browsers can't read.
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        story = Story.parse(text, parse_windows(str(windows).strip() or "auto"), split)
-        approximate = self._approximation(method, text, len(story))
-        options: Any = {"operations": operations, "approximate": approximate}
-        with self._turn(session, progress) as update:
+
+        def score(job: Job) -> StorySalience:
+            """Check the story, and score it."""
+            if not isinstance(text, str) or not text.strip():
+                raise ValueError("there is no story yet: paste one")
+            if operations == []:
+                raise ValueError("choose at least one operation")
+            # Joins pairs of surrogates, and replaces lone ones, which encoders and browsers can't
+            # read.
+            clean = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            story = Story.parse(clean, parse_windows(str(windows).strip() or "auto"), split)
+            approximate = self._approximation(method, clean, len(story))
+            options: Any = {"operations": operations, "approximate": approximate}
             (result,) = score_stories(
-                [story], self.encoder, on_truncation="ignore", progress=update, **options
+                [story], self.encoder, on_truncation="ignore", progress=job.reach, **options
             )
-        return result
+            return result
+
+        return self._submit(owner, score)
 
     def score_book(
-        self,
-        session: str,
-        progress: Callable[[float], Any],
-        path: str | None,
-        levels: list[Any],
-        method: Method = "one pass",
-    ) -> BookSalience:
-        """Score the book in the file `path` at `levels`. Other arguments: see `score_story`."""
-        if path is None or not path.lower().endswith(book_suffixes()):
-            raise ValueError(f"open a book first: {', '.join(book_suffixes())}")
-        if not levels:
-            raise ValueError("choose at least one level")
-        try:
-            book = read_book(path)
-            table = book_table(book)
-        except StoryError as error:
-            folder = os.path.join(os.path.dirname(path), "")
-            raise ValueError(str(error).replace(folder, "")) from None
-        count = len(table.sentences)
-        approximate = self._approximation(method, book.text, count)
-        with self._turn(session, progress, count) as update:
+        self, owner: str, path: str | None, levels: list[Any], method: Method = "one pass"
+    ) -> Job:
+        """Return a job whose result is the `BookSalience` of the book in the file `path` at
+        `levels`. Other arguments, and errors: see `score_story`."""
+
+        def score(job: Job) -> BookSalience:
+            """Read the book, and score it."""
+            if path is None or not path.lower().endswith(book_suffixes()):
+                raise ValueError(f"open a book first: {', '.join(book_suffixes())}")
+            if not levels:
+                raise ValueError("choose at least one level")
+            job.step = "Reading the file"
+            try:
+                book = read_book(path)
+                table = book_table(book)
+            except StoryError as error:
+                folder = os.path.join(os.path.dirname(path), "")
+                raise ValueError(str(error).replace(folder, "")) from None
+            approximate = self._approximation(method, book.text, len(table.sentences))
+            reach = _by_chapter(job, table)
+            reach(0)
             return score_book(
-                table, self.encoder, levels=levels, approximate=approximate, progress=update
+                table, self.encoder, levels=levels, approximate=approximate, progress=reach
             )
+
+        return self._submit(owner, score)
+
+    def _submit(self, owner: str, score: Callable[[Job], Any]) -> Job:
+        """Return a job that waits for its turn, and whose result `score` returns."""
+        job = Job(owner)
+
+        def work() -> Any:
+            """Score, unless the job was cancelled while it waited."""
+            try:
+                if job.is_cancelled:
+                    raise ValueError(CANCELLED)
+                return score(job)
+            finally:
+                self.jobs.remove(job)
+
+        self.jobs.append(job)
+        job.future = self._worker.submit(work)
+        return job
 
     def _approximation(self, method: str, text: str, sentences: int) -> Literal["one-pass"] | None:
         """Return the option `approximate` for a method of the page. Raises a `ValueError` for an
@@ -126,33 +191,22 @@ class Scoring:
             )
         return METHODS[method]
 
-    @contextmanager
-    def _turn(
-        self, session: str, progress: Callable[[float], Any], total: int = 1
-    ) -> Iterator[Callable[[float], None]]:
-        """Wait until nothing else is scored. Yield a function to call with the work done so far,
-        from 0 to `total`. This function raises a `ValueError` if the scoring has been cancelled."""
+    def ahead(self, job: Job) -> list[Job]:
+        """Return the jobs that are scored before `job`; none if it is being scored or is done."""
+        jobs = [*self.jobs]
+        before = jobs[: jobs.index(job)] if job in jobs else []
+        return [each for each in before if not each.is_cancelled]
 
-        def update(done: float) -> None:
-            """Report the work done so far; raise a `ValueError` if the scoring was cancelled."""
-            if self._session != session:
-                raise ValueError("the scoring was cancelled")
-            progress(done / total)
-
-        with self._lock:
-            self._session = session
-            yield update
-
-    def cancel(self, session: str) -> None:
-        """Stop the scoring for a session, if any, at the end of the current forward pass."""
-        # Of clients that wait for their turn gradio takes the event out of the queue.
-        if self._session == session:
-            self._session = ""
+    def cancel(self, owner: str) -> None:
+        """Cancel the jobs of an owner. The encoder stops at the end of its forward pass."""
+        for job in [*self.jobs]:
+            job.is_cancelled |= job.owner == owner
 
     def close(self) -> None:
-        """Stop all scoring for good, and wait for the current forward pass to end."""
-        self._session = ""
-        self._lock.acquire()
+        """Cancel all jobs for good, and wait for the current forward pass to end."""
+        for job in [*self.jobs]:
+            job.is_cancelled = True
+        self._worker.shutdown()
 
     def keep(self, result: StorySalience | BookSalience) -> str:
         """Keep a result, and return its key, a random text. Only the last `KEPT` results stay."""
@@ -161,6 +215,18 @@ class Scoring:
         while len(self.results) > KEPT:
             self.results.popitem(last=False)
         return key
+
+
+def _by_chapter(job: Job, table: BookTable) -> Callable[[float], None]:
+    """Return a function that reports to a job how many sentences of a book are scored."""
+    ends = [table.sentences_of(chapter)[1] for chapter in table.chapters]
+
+    def reach(done: float) -> None:
+        """Report the share of the book, and the chapter that is being scored."""
+        number = min(bisect_right(ends, done) + 1, len(ends))
+        job.reach(done / ends[-1], f"Chapter {number} of {len(ends)}")
+
+    return reach
 
 
 def book_suffixes() -> tuple[str, ...]:

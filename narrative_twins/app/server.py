@@ -11,6 +11,9 @@ from importlib.resources import files
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from narrative_twins.show.pages import script as reader_script
+from narrative_twins.show.pages import style
+
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 """Names by which browsers on the same machine reach the server."""
 POLICY = (
@@ -87,10 +90,11 @@ def application(page: Any, hosts: Collection[str] = ()) -> Any:
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
     for path, route in page.routes.items():
         app.add_api_route(path, route, response_model=None)
-    css, theme, script = (
+    css, theme, code = (
         files("narrative_twins.app").joinpath(name).read_text(encoding="utf-8")
         for name in ("app.css", "theme.css", "app.js")
     )
+    theme, code = style(".dark") + theme, reader_script() + code
     # Fonts of the system only; `theme.css` has the colours.
     fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}
     return gr.mount_gradio_app(
@@ -99,7 +103,7 @@ def application(page: Any, hosts: Collection[str] = ()) -> Any:
         path="/",
         theme=gr.themes.Base(primary_hue="orange", neutral_hue="stone", **fonts),
         css=css,
-        head=f"<style>{theme}</style><script>{script}</script>",
+        head=f"<style>{theme}</style><script>{code}</script>",
         footer_links=[],
         max_file_size=MAX_FILE,
         run_history=False,

@@ -20,6 +20,9 @@ PALE, STRONG = (0xFF, 0xFF, 0xFF), (0xF2, 0x9E, 0x4C)
 PALE_DARK, STRONG_DARK = (0x21, 0x1E, 0x1B), (0x94, 0x50, 0x0F)
 """The same on a dark page, for light text, with a contrast of at least 5 to 1."""
 
+STEPS = 9
+"""On pages, shades are the steps from 0, the pale colour, to this one, the strong colour."""
+
 MAX_SENTENCES = 2000
 """Sentences shown in a notebook, which saves its output: a whole book would make it slow to
 open."""
@@ -43,6 +46,16 @@ def shades(scores: list[float], pale: Colour = PALE, strong: Colour = STRONG) ->
     share = np.nan_to_num(shares(scores))
     colours = np.outer(1 - share, pale) + np.outer(share, strong)
     return [(int(red), int(green), int(blue)) for red, green, blue in np.rint(colours)]
+
+
+def steps(scores: list[float]) -> list[int]:
+    """Return the step of the shade of each score, from 0 to `STEPS`; 0 for NaN."""
+    return [round(share * STEPS) for share in np.nan_to_num(shares(scores)).tolist()]
+
+
+def palette(pale: Colour = PALE, strong: Colour = STRONG) -> list[str]:
+    """Return the colours of the steps from 0 to `STEPS`, in the notation of CSS."""
+    return list(map(hex_color, shades(list(map(float, range(STEPS + 1))), pale, strong)))
 
 
 def shaded_cell(

@@ -1,21 +1,23 @@
 """The page without a server: its HTML, what it scores, its events and its errors."""
 
+import asyncio
 import re
 import threading
+import time
 from html import unescape
 from itertools import accumulate, pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, Story, StorySalience, score_book, score_stories
-from narrative_twins.app.result_html import displayed, downloads, salience_curve, shaded_text
-from narrative_twins.app.scoring import EXACT, KEPT, MAX_CHARACTERS, ONE_PASS, Scoring
+from narrative_twins.app.result_html import downloads
+from narrative_twins.app.scoring import EXACT, KEPT, MAX_CHARACTERS, ONE_PASS, Job, Scoring
 from narrative_twins.books.table import LEVELS
 from narrative_twins.encoder.passes import ForwardPasses
+from narrative_twins.show.pages import displayed, story_reading
 
 from support.books import WRITERS, WrittenChapter
 from support.parsed import Parsed
@@ -26,7 +28,6 @@ from support.scoring import FixedScores, assert_same_result
 ROOT = Path(__file__).parents[2]
 TALE = "Nadia found a map.\n\nIt led to a mill. The mill was gone.\nShe laughed until it got dark."
 LONG = " ".join(f"On day {day} Nadia walked on and counted {day} boats." for day in range(40))
-ME = SimpleNamespace(session_hash="me")
 CHAPTERS = [
     WrittenChapter("Chapter 1: The <Map>", ["Nadia found a map. It rained.", "She left."], [1]),
     WrittenChapter("Chapter 2: The Mill", ["The mill was gone. Nobody knew why. It was dark."], []),
@@ -46,19 +47,34 @@ def page(scoring):
     return ScoringPage(scoring)
 
 
-def named(page, changes):
-    """Changes of the page by the names of its parts."""
-    names = {id(part): name for name, part in vars(page).items()}
-    return {names[id(part)]: value for part, value in changes.items()}
+def changes_of(page, panel, job):
+    """All changes of a panel until a job is done, by the names of its parts."""
+
+    async def gather():
+        return [each async for each in page.changes(panel, job)]
+
+    names = {id(part): name for name, part in vars(panel).items()}
+    return [
+        {names[id(part)]: value for part, value in changes.items()}
+        for changes in asyncio.run(gather())
+    ]
 
 
 def scored(page, text=TALE, windows="auto", operations=None, method=ONE_PASS, split="sentences"):
-    values = text, operations, windows, method, split
-    return named(page, page.story_scored(ME, lambda share: None, *values))
+    job = page.scoring.score_story("me", text, operations, windows, method, split)
+    return changes_of(page, page.story, job)[-1]
 
 
 def scored_book(page, path, levels=LEVELS, method=ONE_PASS):
-    return named(page, page.book_scored(ME, lambda share: None, path, list(levels), method))
+    return changes_of(page, page.book, page.scoring.score_book("me", path, list(levels), method))[
+        -1
+    ]
+
+
+def result_of(page, changes):
+    """The result that is shown by the changes, as its links name it."""
+    (key,) = set(re.findall(r"download/([\w-]+)\.json", changes["result"]))
+    return page.scoring.results[key]
 
 
 def written(folder, name, chapters=CHAPTERS):
@@ -78,7 +94,9 @@ def made(text, spans, scores=None):
 def test_any_text_is_shown_as_text(pieces):
     text, spans = "".join(pieces), list(pairwise(accumulate(map(len, pieces), initial=0)))
     for shown in (spans, spans[::2]):
-        parsed = Parsed(shaded_text(made(text, shown), "summarization"))
+        page = str(story_reading(made(text, shown)))
+        (inside,) = re.findall(r'<div class="text".*?</div>', page, re.S)
+        parsed = Parsed(inside)
         assert parsed.text == displayed(text) and len(parsed.text) == len(text)
         # What HTML parsers and encoders can't take is replaced, character by character.
         assert not re.search("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", parsed.text)
@@ -87,50 +105,29 @@ def test_any_text_is_shown_as_text(pieces):
             for old, new in zip(text, parsed.text, strict=True)
         )
         assert parsed.tags == ["div"] + ["span"] * len(shown)
-        names = {"class", "tabindex", "style", "data-scores", "aria-description"}
-        assert all(set(attributes) == names for _, attributes in parsed.elements[1:])
-
-
-def test_sentences_are_shaded_and_have_their_scores_and_a_curve():
-    result = made("One. Two. Three.", [(0, 4), (5, 9), (10, 16)], [0.5, 0.9, 0.1])
-    shaded = Parsed(shaded_text(result, "summarization"))
-    (_, first), (_, second), (_, third) = shaded.elements[1:]
-    assert second["class"] == "sentence top" and first["class"] == third["class"] == "sentence"
-    assert [sentence["tabindex"] for sentence in (first, second, third)] == ["0", "-1", "-1"]
-    assert third["style"] == "--light:rgb(255, 255, 255);--dark:rgb(33, 30, 27)"
-    assert first["data-scores"] == "Sentence 1 of 3, rank 2 by summarization: summarization 0.500"
-    curve = salience_curve(result, "summarization")
-    points = re.search('<polyline points="(.*?)"', curve)[1]
-    heights = [float(point.split(",")[1]) for point in points.split()]
-    assert heights[1] < heights[0] < heights[2], "the curve goes up with salience"
-    labels = re.findall(r"<span>([^<]+)</span>", curve)
-    assert labels == ["0.900", "0.100", "1", "sentence", "3"]
+        assert Parsed(page).tags == Parsed(str(story_reading(made("x" * len(text), shown)))).tags
 
 
 def test_scores_are_those_of_the_engine_and_can_be_shaded_by_another_operation(page, bert_folder):
     changes = scored(page, windows="2, 2", method=EXACT)
     (result,) = score_stories([TALE], bert_folder, windows=[2, 2])
-    kept = page.scoring.results[changes["key"]]
+    kept = result_of(page, changes)
     assert_same_result(kept.json(), result.json())
-    assert changes["operation"]["choices"] == list(OPERATIONS)
-    assert changes["operation"]["value"] == "summarization" and changes["operation"]["visible"]
-    assert "4 sentences, 2 windows." in changes["status"]
+    assert "Done: 4 sentences, 2 windows." in changes["status"]
+    shown = Parsed(changes["result"])
+    names = [each["value"] for tag, each in shown.elements if tag == "input"]
+    assert names == ["summarization", "deletion", "shifting", "disruption"]
     assert "Agrees best with human readers" in changes["result"]
-    assert changes["result"].count('class="rule"') == 1
     assert str(kept.extract(1, "summarization")) in unescape(changes["result"])
-    other = named(page, page.shade(changes["key"], "shifting"))
-    assert "shaded by shifting" in other["result"]
-    for token, operation in (("gone", "shifting"), (changes["key"], "<b>")):
-        assert "score the text again" in named(page, page.shade(token, operation))["status"]
 
 
 def test_truncation_and_approximation_are_noted(page):
     changes = scored(page, "Nadia found a map.\n" * 200, windows="20", split="lines")
-    kept = page.scoring.results[changes["key"]]
-    assert "The scores are approximate (one-pass)." in changes["status"]
-    assert kept.truncated and f"up to {kept.cut_tokens} of its tokens" in changes["status"]
+    kept = result_of(page, changes)
+    assert "The scores are approximate (one-pass)." in changes["result"]
+    assert kept.truncated and f"up to {kept.cut_tokens} of its tokens" in changes["result"]
     changes = scored(page, "Nadia\ud800 ran. \ud83d\ude00 It rained.")
-    assert page.scoring.results[changes["key"]].story.text == "Nadia\ufffd ran. 😀 It rained."
+    assert result_of(page, changes).story.text == "Nadia\ufffd ran. 😀 It rained."
 
 
 @pytest.mark.parametrize(
@@ -175,39 +172,66 @@ def gate(own, monkeypatch):
     opened.set()
 
 
-def start(scoring, session, text, progress=lambda share: None):
-    """Score a story exactly in a thread; returns the thread, and its results and errors."""
-    ended = []
-
-    def score():
-        try:
-            ended.append(scoring.score_story(session, progress, text, windows="1", method=EXACT))
-        except ValueError as error:
-            ended.append(str(error))
-
-    thread = threading.Thread(target=score)
-    thread.start()
-    return thread, ended
+def exactly(scoring, owner, text):
+    return scoring.score_story(owner, text, windows="1", method=EXACT)
 
 
 def test_one_story_is_scored_at_a_time_and_can_be_cancelled(own, gate):
-    shares = []
-    first, cancelled = start(own, "me", LONG, shares.append)
+    first = exactly(own, "me", LONG)
     wait_until(lambda: gate.passes)
-    second, ended = start(own, "somebody else", TALE)
+    second, third = exactly(own, "somebody else", TALE), exactly(own, "me too", TALE)
+    assert own.ahead(first) == [] and own.ahead(third) == [first, second]
     own.cancel("another")
+    assert not first.is_done
     own.cancel("me")
-    assert gate.passes == 1
+    own.cancel("me too")
+    assert first.is_done and third.is_done and not second.is_done and gate.passes == 1
     gate.set()
-    first.join(LIMIT)
-    second.join(LIMIT)
-    assert cancelled == ["the scoring was cancelled"] and len(ended[0].sentences) == 4
-    assert not shares or max(shares) < 1
-    third, closed = start(own, "me", LONG)
-    wait_until(lambda: own._session == "me")
+    for job in (first, third):
+        with pytest.raises(ValueError, match="the scoring was cancelled"):
+            job.result()
+    assert len(second.future.result(LIMIT).sentences) == 4 and first.share < 1
+    wait_until(lambda: not own.jobs)
+    gate.clear()
+    last = exactly(own, "me", LONG)
+    threading.Timer(1, gate.set).start()
     own.close()
-    third.join(LIMIT)
-    assert closed == ["the scoring was cancelled"]
+    with pytest.raises(ValueError, match="the scoring was cancelled"):
+        last.result()
+
+
+def test_progress_is_told_while_a_text_waits_and_is_scored(own, gate, page):
+    from narrative_twins.app.page import progress
+
+    first = exactly(own, "me", LONG)
+    wait_until(lambda: gate.passes)
+    second = exactly(own, "somebody else", TALE)
+    assert progress(second, own.ahead(second)) == (
+        "Waiting: 1 other text will be scored first.",
+        None,
+    )
+    assert progress(first, own.ahead(first)) == ("Scoring", 0)
+    first._began = time.monotonic() - 60
+    first.share, first.step = 0.25, "Chapter 3 of 12"
+    assert progress(first, []) == ("Chapter 3 of 12, about 3 minutes left", 0.25)
+    told, _ = progress(second, own.ahead(second))
+    assert told.endswith("scored first. The first has about 3 minutes left.")
+    gate.set()
+    # The first change is shown before the end, or the text was scored at once.
+    *during, end = changes_of(page, page.story, second)
+    assert all(each["cancel"]["visible"] for each in during) and not end["cancel"]["visible"]
+    assert "Your story" in end["result"]
+
+
+def test_the_chapter_that_is_scored_is_named(own, tmp_path, monkeypatch):
+    steps = []
+    reach = Job.reach
+    monkeypatch.setattr(Job, "reach", lambda self, *args: (steps.append(args), reach(self, *args)))
+    job = own.score_book("me", written(tmp_path, "book3.epub"), ["chapter", "sentence"])
+    job.future.result(LIMIT)
+    shares, names = zip(*steps, strict=True)
+    assert list(shares) == sorted(shares) and shares[0] == 0 and shares[-1] == 1
+    assert list(dict.fromkeys(names)) == ["Chapter 1 of 2", "Chapter 2 of 2"]
 
 
 def test_a_limited_number_of_results_is_kept(scoring):
@@ -227,17 +251,17 @@ def test_scores_of_a_book_are_those_of_score_book(page, bert_folder, tmp_path):
     path = written(tmp_path, "book3.epub")
     changes = scored_book(page, path, method=EXACT)
     expected = score_book(path, bert_folder, approximate=None)
-    result = page.scoring.results[changes["key"]]
+    result = result_of(page, changes)
     assert (result.extent, result.approximate) == (expected.extent, expected.approximate)
     for level in LEVELS:
         scores = expected.at(level).scores_of()
         assert result.at(level).scores_of() == pytest.approx(scores, abs=1e-5)
     html = changes["result"]
-    assert "Chapter 1: The &lt;Map&gt;" in html and "Shaded by" in html
-    assert html.count("<details>") == 2 + 2, "two chapters, one with two scenes"
-    assert str(result.extract(share=0.05)) in unescape(html) and ".json" in html
+    assert "Chapter 1: The &lt;Map&gt;" in html and "Salience by" in html
+    assert html.count('<details class="text"') == 2 and html.count('class="scene"') == 2
+    assert str(result.extract(share=0.02)) in unescape(html) and ".json" in html
     assert "json" in downloads(result) and "csv" not in downloads(result)
-    assert not changes["operation"]["visible"] and f"{result.extent}." in changes["status"]
+    assert f"Done: {result.extent}." in changes["status"]
 
 
 @pytest.mark.parametrize(
@@ -253,7 +277,7 @@ def test_books_that_are_refused(page, tmp_path, name, data, message):
     if name is not None:
         (tmp_path / name).write_bytes(data)
     changes = scored_book(page, name and str(tmp_path / name), method=EXACT)
-    assert list(changes) == ["status"] and str(tmp_path) not in changes["status"]
+    assert set(changes) == {"status", "cancel"} and str(tmp_path) not in changes["status"]
     assert message in unescape(changes["status"])
     assert "at least one level" in scored_book(page, written(tmp_path, "book.txt"), [])["status"]
 

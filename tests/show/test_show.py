@@ -4,7 +4,9 @@ import io
 import json
 import re
 import sys
+from base64 import b64encode
 from dataclasses import replace
+from hashlib import sha256
 from html import unescape
 
 import numpy as np
@@ -22,15 +24,27 @@ from narrative_twins import (
     score_book,
     score_stories,
 )
-from narrative_twins.app.result_html import downloads, salience_curve, shaded_text
+from narrative_twins.app.result_html import downloads
 from narrative_twins.commands.cli import main
 from narrative_twins.data.sources import corpus_rows
-from narrative_twins.plots.shades import PALE, PALE_DARK, STRONG, STRONG_DARK, hex_color, shades
+from narrative_twins.plots.shades import (
+    PALE,
+    PALE_DARK,
+    STEPS,
+    STRONG,
+    STRONG_DARK,
+    hex_color,
+    palette,
+    shades,
+    steps,
+)
 from narrative_twins.salience import ranking
 from narrative_twins.salience.wording import shown_score
 from narrative_twins.show.formats import FORMATS, read_results, register_format, write_results
-from narrative_twins.show.pages import to_html
+from narrative_twins.show.language import language_of
+from narrative_twins.show.pages import decimals, fenced, story_reading, to_html
 from narrative_twins.show.terminal import BARS, MARK, marked, to_table
+from narrative_twins.text import shortened
 
 from support.models import small
 from support.parsed import Parsed
@@ -75,15 +89,17 @@ def test_tables_have_every_sentence_and_score():
 
 @pytest.mark.parametrize("show", [rendered, html_of])
 def test_windows_truncation_and_top(show):
-    text = " ".join(unescape(show(result_of(["A.", "B.", "C."], [2, 1], cut_tokens=7))).split())
+    text = " ".join(show(result_of(["A.", "B.", "C."], [2, 1], cut_tokens=7)).split())
     wanted = ["window 1: sentences 1 to 2", "A.", "B.", "window 2: sentences 3 to 3", "C."]
-    places = [text.index(words) for words in wanted]
+    places = [text.index(words) for words in wanted if show is rendered]
     assert places == sorted(places)
     assert "The story is longer than the 512 tokens that the encoder reads at once" in text
     assert "without up to 7 of its tokens" in text
     assert not {"window 1:", "longer than"} & set(show(result_of(["A.", "B."])).split())
     text = show(result_of(["A.", "B.", "C."], [2, 1]), top=1)
     assert "A." in text and "B." not in text and "window 2" not in text
+    # By the other operation, "C." is the most salient.
+    assert ("C." in text) is (show is html_of)
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=5), st.text())
@@ -96,7 +112,7 @@ def test_any_text_is_shown_as_text(texts, name):
     assert page.tags == plain.tags and len(page.rows) == len(texts) + 1
     controls = dict.fromkeys([*range(32), *range(127, 160), 0xFFFE, 0xFFFF], "\ufffd")
     for text, row in zip(texts, page.rows[1:], strict=True):
-        assert row[-1] == " ".join(text.split()).translate(controls)
+        assert row[-1] == shortened(" ".join(text.split()).translate(controls), 160)
     assert not {"\x1b", "\x07"} & set(rendered(result))
 
 
@@ -105,7 +121,11 @@ def test_pages_load_nothing_and_markup_of_others_is_text():
     page = html_of(result_of([markup, "B."]))
     assert markup in page and "[bold red]rich[/]" in rendered(result_of([markup]))
     assert "://" not in page and page.startswith("<!doctype html>") and 'charset="utf-8"' in page
-    assert not {"script", "link", "img", "iframe"} & set(Parsed(page).tags)
+    assert not {"link", "img", "iframe"} & set(Parsed(page).tags)
+    # The policy of the page allows its own script only.
+    (code,) = re.findall("<script>(.*?)</script>", page, re.S)
+    digest = b64encode(sha256(code.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page and page.count("<script") == 1
     any_text = random_result(NASTY, name="\ud83d")
     notebook = any_text._repr_html_()
     assert Parsed(notebook).tags.count("span") == len(NASTY) and "<script" not in notebook
@@ -127,6 +147,8 @@ def luminance(colour):
 def test_text_has_contrast_on_every_shade():
     scores = [i / 20 - 0.5 for i in range(21)]
     light, dark = shades(scores), shades(scores, PALE_DARK, STRONG_DARK)
+    assert palette()[0::STEPS] == [hex_color(PALE), hex_color(STRONG)]
+    assert steps(scores) == sorted(steps(scores)) and set(steps(scores)) == set(range(STEPS + 1))
     assert (light[0], light[-1], dark[0], dark[-1]) == (PALE, STRONG, PALE_DARK, STRONG_DARK)
     for pale, deep in zip(light, dark, strict=True):
         assert (luminance(pale) + 0.05) / (luminance((0x1B, 0x1B, 0x1F)) + 0.05) >= 7.5
@@ -141,16 +163,19 @@ def test_what_is_alone_in_its_window_has_no_star_no_bar_and_no_shade():
     for result, what in ((one, "story"), (two, "window")):
         for shown in (rendered(result), html_of(result), result._repr_html_(), svg_of(result)):
             assert line.format(what) in " ".join(unescape(shown).split())
-    assert not any(sign in rendered(one) + html_of(one) for sign in f"{MARK}{BARS}")
+    assert not any(sign in rendered(one) for sign in f"{MARK}{BARS}")
     assert not re.search("most salient|Shaded", rendered(one))
-    assert html_of(one).count(hex_color(PALE)) >= 3 and hex_color(STRONG) not in html_of(one)
+    page = str(story_reading(one))
+    assert 'class="s0"' in page and not re.search("<svg|underlined|Most salient| top", page)
     # The first sentence has the highest summarization, the last the highest deletion.
     rows = [" ".join(row.split()) for row in rendered(two).splitlines() if re.match(r" \d", row)]
     shown = "1 0.000 1.000 A.|2 0.250 ▁ ★ 0.750 █ B.|3 ★ 0.500 █ 0.500 ▁ C.|4 0.750 0.250 D."
     assert "|".join(rows) == shown and ranking.marked(two, "deletion", 3) == [2, 1]
-    page = shaded_text(two, "summarization")
-    light = re.findall(r"--light:rgb(\(.*?\))", page)
-    assert light == [str(PALE), str(STRONG), str(PALE), str(PALE)] and page.count(" top") == 1
+    page = str(story_reading(two))
+    assert re.findall(r'class="(s\d.*?)"', page) == ["s0", "s9 top", "s0", "s0"]
+    # Neither has a point on the curve.
+    points = re.findall('<polyline points="(.*?) "', page)
+    assert [line.count(",") for line in points] == [2, 2]
 
 
 @pytest.mark.parametrize(("n", "stars"), [(2, 1), (8, 2), (35, 7)])
@@ -161,13 +186,69 @@ def test_the_most_salient_fifth_is_marked(n, stars):
 
 
 def test_headings_are_shown_without_scores():
-    story = Story.parse("Chapter 1\n\nIt rained. He ran.\n\n## <Two>\n\nHe slept.\n\nEpilogue")
-    result = StorySalience(story, {"summarization": [0.1, 0.2, 0.3]}, 512, 0)
-    rows = [row for row in Parsed(html_of(result)).rows if row][-6:]
-    words = ["Chapter 1", "It rained.", "He ran.", "## <Two>", "He slept.", "Epilogue"]
-    assert [row[-1] for row in rows] == words
-    assert [row[0] for row in rows] == ["", "1", "2", "", "3", ""]
+    text = "Chapter 1\n\nIt rained. He ran.\n\n# <Two>\n\nHe slept.\n\nEpilogue"
+    result = StorySalience(Story.parse(text), {"summarization": [0.1, 0.2, 0.3]}, 512, 0)
+    (inside,) = re.findall('<div class="text".*?</div>', html_of(result), re.S)
+    assert Parsed(inside).text == text
+    assert re.findall("<span.*?>(.*?)</span>", inside) == ["It rained.", "He ran.", "He slept."]
     assert "Chapter 1" not in html_of(result, top=2)
+
+
+def test_the_most_salient_sentence_and_a_curve_come_first():
+    result = result_of(["A.", "B.", "C.", "D."], windows=2)
+    page = str(story_reading(result))
+    assert (
+        page.index("Most salient is sentence 1 of 4") < page.index("<svg") < page.index("<span id")
+    )
+    assert Parsed(page).texts["a"] == ["A.", "D."]  # by summarization, by deletion
+    assert {attributes["href"] for tag, attributes in Parsed(page).elements if tag == "a"} <= {
+        f"#{attributes.get('id')}" for _, attributes in Parsed(page).elements
+    }
+    data = json.loads(re.search("data-operations='(.*?)'", page)[1])
+    assert [each["name"] for each in data] == ["summarization", "deletion"]
+    assert data[0]["scores"] == [1000, 750, 500, 250] and data[0]["ranks"] == [1, 2, 3, 4]
+    assert (data[0]["shades"], data[1]["shades"]) == ("j630", "036j")
+    points = re.search('<polyline points="(.*?) "', page)[1].split()
+    heights = [float(point.split(",")[1]) for point in points]
+    assert heights == sorted(heights), "the curve goes down with the scores"
+
+
+def test_decimals_differ():
+    assert [decimals([0.1, 0.1 + spread], "float32") for spread in (0, 0.5, 0.02, 0.002)] == [
+        3,
+        3,
+        3,
+        4,
+    ]
+    assert decimals([0.1, 0.1000001], "float32") == 6
+    assert decimals([0.1, 0.10001], "float16") == 3 and decimals([0.1, 0.2], "bfloat16") == 2
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1))
+def test_what_is_far_below_the_others_is_raised_only(scores):
+    raised = fenced(scores)
+    assert all(new >= old for new, old in zip(raised, scores, strict=True))
+    assert max(raised) == max(scores)
+    assert fenced([0.9, 0.91, 0.92, 0.93, 0.2])[-1] == pytest.approx(
+        0.91 - 1.5 * 0.02 - 0.01, abs=0.011
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("The man was in the house and he ran to it.", "en"),
+        ("Der Mann lief in das Haus, und es regnete die ganze Nacht.", ""),
+        ("הוא הלך הביתה. ירד גשם כל הלילה.", "he"),
+        ("彼は家に帰った。雨が降っていた。", "ja"),
+        ("他回家了。下了一夜的雨。", "zh"),
+        ("그는 집에 갔다.", "ko"),
+        ("", ""),
+        ("1, 2, 3.", ""),
+    ],
+)
+def test_the_language_of_a_text_is_told_by_script_and_words(text, code):
+    assert language_of(text) == code
 
 
 @pytest.fixture
@@ -218,9 +299,11 @@ DECIMALS = {"float32": 3, "float64": 3, None: 3, "float16": 3, "bfloat16": 2}
 SENTENCES = ["Nadia ran.", "It rained.", "The mill burned down."]
 
 
-def decimals(text: str) -> list[int]:
+def decimals_in(text: str) -> list[int]:
     """The decimals of each number with some in a text; of a page, of what can be read there."""
-    read = re.sub('<style.*?</style>|style="[^"]*"', "", text, flags=re.S)
+    read = re.sub(
+        '<(style|script|svg).*?</\\1>|style="[^"]*"|data-operations=.*?>', "", text, flags=re.S
+    )
     return [len(digits) for digits in re.findall(r"(?<![\d.])\d\.(\d+)", read)]
 
 
@@ -236,12 +319,14 @@ def test_stories_and_books(book, dtype):
     for result, results in ((story, [story]), (tale, tale)):
         pages = ["".join(write_results(results, form)) for form in ("text", "html")]
         for text in (*pages, result._repr_html_()):
-            assert set(decimals(text)) == {number} and len(decimals(text)) >= 6
+            shown = decimals_in(text)
+            # Pages show more where scores would hardly differ, if more hold.
+            holds = text.startswith("<!doctype") and dtype in ("float32", "float64", None)
+            assert set(shown) == {number} or (holds and set(shown) <= set(range(number, 7)))
+            assert len(shown) >= 6 and number in shown
         for text in pages:
             assert (f"Computed in {dtype}" in " ".join(text.split())) is (dtype is not None)
             assert ("in which only 2 decimals hold." in text) is (number == 2)
-    curve = salience_curve(story, "deletion").split("viewBox")[0]
-    assert set(decimals(curve)) == {number}
     assert BookSalience.from_dict(json.loads(json.dumps(tale.json()))).dtype == dtype
 
 
