@@ -122,6 +122,7 @@ def story_reading(
         title=result.name if title is None else title,
         prefix=prefix,
         operations=operations,
+        linked={operation["best"] for operation in operations},
         data=[_data(result, name, result.dtype, is_shaded=True) for name in names],
         pieces=None if top is not None else list(zip(pieces, shades, strict=True)),
         end=text[end:],
@@ -138,15 +139,19 @@ def book_reading(result: BookSalience) -> Markup:
     ranks = chapters.rank() if "chapter" in result.levels else []
     alone = {lo for lo, hi in sentences.windows if hi - lo == 1}
     values = compared(sentences) if has_text else []
+    scenes = compared(result.scenes) if "scene" in result.levels else []
     rows = []
     for chapter in sorted(chapters, key=lambda unit: ranks[unit.index] if ranks else unit.index):
         inside = range(*result.sentences_of(chapter)) if has_text else range(0)
         best = max(inside, key=lambda i: (i not in alone, values[i]), default=None)
-        rows.append((chapter, ranks and ranks[chapter.index], best, _best_scene(result, chapter)))
+        lo, hi = chapter.inside
+        scene = max(range(lo, hi), key=scenes.__getitem__) if scenes and hi - lo > 1 else None
+        rows.append((chapter, best, scene))
     return _rendered(
         "book",
         result=result,
         rows=rows,
+        linked={best for _, best, _ in rows},
         curves=_curves_of_book(result),
         data=[_data(sentences, name, result.dtype) for name in _ordered(sentences.scores)],
         shades=_shades_of_book(result),
@@ -274,8 +279,8 @@ def line(units: Any, operation: str, dtype: str | None, borders: Sequence[int]) 
         for (place, _), height in zip(shown, heights, strict=True)
     ]
     rules = [f"{border * WIDTH / n:.1f}" for border in borders]
-    ends = _ends([score for _, score in shown], dtype)
-    return Curve("sentence", n, *ends, at=at, points=points, borders=rules)
+    high, low = _ends([score for _, score in shown], dtype)
+    return Curve("sentence", n, high, low, at, points, borders=rules)
 
 
 def bars(scores: Sequence[float], dtype: str | None, sizes: Sequence[int]) -> Curve:
@@ -322,17 +327,6 @@ def _curves_of_book(result: BookSalience) -> list[Curve | None]:
         operation = result.shading["sentence"]
         curves.append(line(result.sentences, operation, result.dtype, borders))
     return curves
-
-
-def _best_scene(result: BookSalience, chapter: Any) -> tuple[int, int] | None:
-    """Return the number of the most salient scene of a chapter, from 1, and its index in the book;
-    None if scenes are not scored, or the chapter has one only."""
-    lo, hi = chapter.inside
-    if "scene" not in result.levels or hi - lo < 2:
-        return None
-    values = compared(result.scenes)
-    best = max(range(lo, hi), key=values.__getitem__)
-    return best - lo + 1, best
 
 
 def _shades_of_book(result: BookSalience) -> dict[str, list[int]]:

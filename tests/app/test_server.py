@@ -185,7 +185,7 @@ def test_the_result_by_the_client_is_that_of_the_library(client, bert_folder):
 def test_errors_are_those_of_the_page(client, capfd):
     """A function of a module, which commands take as a splitter, is none here."""
     for split in ("words", "os:system"):
-        with pytest.raises(Exception, match=f"='{split}': choose 'sentences', 'lines', 'paragraph"):
+        with pytest.raises(Exception, match=f"='{split}': choose 'auto', 'sentences', 'lines"):
             client.predict(TALE, split=split, api_name="/score")
     assert "Traceback" not in "".join(capfd.readouterr())
 

@@ -186,7 +186,7 @@ def test_the_most_salient_fifth_is_marked(n, stars):
 
 
 def test_headings_are_shown_without_scores():
-    text = "Chapter 1\n\nIt rained. He ran.\n\n# <Two>\n\nHe slept.\n\nEpilogue"
+    text = "Chapter 1\n\nIt rained. He ran.\n\n## <Two>\n\nHe slept.\n\nEpilogue"
     result = StorySalience(Story.parse(text), {"summarization": [0.1, 0.2, 0.3]}, 512, 0)
     (inside,) = re.findall('<div class="text".*?</div>', html_of(result), re.S)
     assert Parsed(inside).text == text
