@@ -7,6 +7,7 @@ import errno
 import gzip
 import io
 import os
+import sys
 import zipfile
 from importlib import import_module
 from typing import IO
@@ -54,12 +55,13 @@ def _unpacked(path: str, suffix: str) -> IO[bytes]:
     if suffix == ".zip":
         archive = zipfile.ZipFile(path)
         return archive.open(_only_name(archive))
+    # In no extra, since without it all other files are read; from Python 3.14 a part of Python.
+    name = "backports.zstd" if sys.version_info < (3, 14) else "compression.zstd"
     try:
-        zstandard = import_module("zstandard")  # without types, and in no extra
+        stream: IO[bytes] = import_module(name).open(path)
     except ImportError:
-        problem = "this needs pip install zstandard; or unpack it by unzstd"
+        problem = "this needs pip install backports.zstd; or unpack it by unzstd"
         raise UnpackingError(errno.ENOSYS, problem) from None
-    stream: IO[bytes] = zstandard.open(path)
     return stream
 
 

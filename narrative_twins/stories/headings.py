@@ -412,7 +412,8 @@ def _is_run(run: Sequence[_Number]) -> bool:
     """Return whether numbers that go on are headings."""
     first, last = run[0], run[-1]
     if len(run) == 1:
-        is_title = _is_title(first.title) or (" " in first.title and _has_capitals(first.title))
+        is_question = first.title[-1:] in ("?", "!") and _has_capitals(first.title)
+        is_title = _is_title(first.title) or (" " in first.title and is_question)
         return first.at == 0 and first.is_counted and is_title
     if last.at - first.at == len(run) - 1:
         return False  # a list

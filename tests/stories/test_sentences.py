@@ -291,6 +291,12 @@ THE BARN|THE LAMP|THE BARN|THE ROPE|THE MILL
 """
 
 
+def test_a_single_number_with_a_sentence_after_it_is_no_heading():
+    for text in ("I. Nadia ran.", "I. Nadia the.", f"1. The mill burned.\n\n{PROSE}"):
+        assert not find_headings(text)
+    assert find_headings(f"1. The Mill\n\n{PROSE}") == [(0, 11)]
+
+
 @pytest.mark.parametrize("run", RUNS.strip().split("\n"))
 def test_a_title_is_part_of_the_run_of_its_numbers_whatever_mark_it_ends_in(run):
     titles = run.split("|")
