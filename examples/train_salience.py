@@ -57,6 +57,8 @@ def main() -> None:
         pooling=script.pooling,
         prompt=script.prompt,
         attn_implementation=script.attn_implementation,
+        dtype=script.dtype,
+        adapter=script.adapter,
     )
 
     # 3. Stories with votes, for training and validation, and at most as many with twins.
@@ -107,11 +109,12 @@ def main() -> None:
     )
     trainer.facts = script.card_facts()
 
-    # 7. Train, and save the encoder with its card.
+    # 7. Train, and save the encoder with its card; with `lora`, the adapter alone.
+    merged = script.lora is None
     trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
-    trainer.save_encoder(Path(arguments.output_dir) / "final")
+    trainer.save_encoder(Path(arguments.output_dir) / "final", merged=merged)
     if arguments.push_to_hub:
-        trainer.push_to_hub()
+        trainer.push_to_hub(merged=merged)
     if trainer.is_world_process_zero():
         print(run_summary(trainer))
 

@@ -51,6 +51,8 @@ def main() -> None:
         pooling=script.pooling,
         prompt=script.prompt,
         attn_implementation=script.attn_implementation,
+        dtype=script.dtype,
+        adapter=script.adapter,
     )
 
     # 3. Synopses in windows, with their twins and distractors, for training and validation.
@@ -92,11 +94,12 @@ def main() -> None:
     )
     trainer.facts = script.card_facts()
 
-    # 6. Train, and save the encoder with its card.
+    # 6. Train, and save the encoder with its card; with `lora`, the adapter alone.
+    merged = script.lora is None
     trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
-    trainer.save_encoder(Path(arguments.output_dir) / "final")
+    trainer.save_encoder(Path(arguments.output_dir) / "final", merged=merged)
     if arguments.push_to_hub:
-        trainer.push_to_hub()
+        trainer.push_to_hub(merged=merged)
     if trainer.is_world_process_zero():
         print(run_summary(trainer))
 

@@ -7,9 +7,16 @@ import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
+
+from narrative_twins.extras import check_extra
+
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+"""The files of a PEFT adapter."""
 
 _NO_EFFECT = frozenset(
     "alpha_pattern auto_mapping base_model_name_or_path bias exclude_modules inference_mode"
@@ -17,6 +24,55 @@ _NO_EFFECT = frozenset(
     " qalora_group_size r rank_pattern revision target_modules task_type use_rslora".split()
 )
 """The settings of a LoRA adapter that `merge_lora` knows, or that do not change its weights."""
+
+
+_LORA_SETTINGS = {
+    "rank": ("r", 16),
+    "alpha": ("lora_alpha", None),
+    "targets": ("target_modules", "all-linear"),
+    "dropout": ("lora_dropout", 0.0),
+}
+"""The settings of `lora_config`: their names in `peft.LoraConfig`, and their defaults."""
+
+
+def lora_config(settings: Mapping[str, Any]) -> Any:
+    """Return a `peft.LoraConfig` of the settings of a config file: `rank` (default 16), `alpha`
+    (twice the rank), `targets`, the names of layers (`all-linear`: all linear layers), and
+    `dropout` (0). Raises ImportError without peft, and ValueError if there are others."""
+    check_extra("peft")
+    from peft import LoraConfig
+
+    if unknown := sorted(settings.keys() - _LORA_SETTINGS.keys()):
+        raise ValueError(f"lora has no setting {unknown[0]!r}, but {', '.join(_LORA_SETTINGS)}")
+    values = {
+        option: settings.get(name, default) for name, (option, default) in _LORA_SETTINGS.items()
+    }
+    values["lora_alpha"] = values["lora_alpha"] or 2 * values["r"]
+    return LoraConfig(**values)
+
+
+def adapted(model: Any, config: Any) -> Any:
+    """Return the `peft.PeftModel` of a `transformers` model with a new adapter to train, whose
+    configuration is a `peft.PeftConfig`. The weights of the model are frozen. Raises ImportError
+    without peft."""
+    check_extra("peft")
+    from peft import get_peft_model
+
+    return get_peft_model(model, config)
+
+
+def load_adapter_weights(model: Any, folder: str | Path) -> None:
+    """Load the weights of an adapter in a folder into a `peft.PeftModel` with an adapter of the
+    same configuration. Raises OSError if there are none, and ValueError if they do not fit."""
+    from peft import set_peft_model_state_dict
+
+    result = set_peft_model_state_dict(model, load_file(Path(folder, ADAPTER_FILES[1])))
+    missing = {key for key in result.missing_keys if ".lora_" in key}
+    if wrong := {*missing, *result.unexpected_keys}:
+        raise ValueError(
+            f"{folder}: {len(wrong)} weights are missing or not part of the adapter ({min(wrong)},"
+            " ...); use the adapter's settings that were trained there"
+        )
 
 
 def has_adapter(model: Any) -> bool:

@@ -17,8 +17,8 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
 from narrative_twins.data.sources import CARD, HUB_ID
-from narrative_twins.encoder.adapters import adapter_kind
-from narrative_twins.encoder.loading import DEFAULT_ENCODER
+from narrative_twins.encoder.adapters import ADAPTER_FILES, adapter_kind
+from narrative_twins.encoder.loading import DEFAULT_ENCODER, adapter_at
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.cards import PLACEHOLDER_ID, card_of_rows, encoder_card
 from narrative_twins.hub.facts import UNKNOWN, DatasetFacts, EncoderFacts, Facts
@@ -66,6 +66,7 @@ def push_encoder(
     repo_id: str,
     *,
     facts: EncoderFacts | None = None,
+    merged: bool = True,
     **options: Unpack[PushOptions],
 ) -> str:
     """Push an encoder in the plain layout of sentence-transformers, with its model card. Returns
@@ -77,20 +78,25 @@ def push_encoder(
             folder has nothing else, is merged into a copy of the weights.
         repo_id: the Hub id, `user/name`.
         facts: facts for the card; None for the card in the folder, or else a card without facts.
+        merged: if False, the adapter in a folder is pushed alone, for a base that is on the Hub.
         options: see `PushOptions`.
 
     Raises:
         HubError: the push failed.
-        OSError, ValueError: the encoder is missing or unsuitable for salience, or its adapter can't
-            be merged; nothing was pushed.
+        OSError, ValueError: the encoder is missing or unsuitable for salience, its adapter can't be
+            merged, or the base of an adapter to push alone is not on the Hub; nothing was pushed.
     """
     with tempfile.TemporaryDirectory() as folder:
-        write_encoder(encoder, folder, repo_id, facts)
+        write_encoder(encoder, folder, repo_id, facts, merged)
         return _push(folder, repo_id, "model", options)
 
 
 def write_encoder(
-    encoder: Any, folder: str | Path, repo_id: str, facts: EncoderFacts | None = None
+    encoder: Any,
+    folder: str | Path,
+    repo_id: str,
+    facts: EncoderFacts | None = None,
+    merged: bool = True,
 ) -> None:
     """Write an encoder and its card into an empty folder, as `push_encoder` uploads them. The
     encoder is checked by loading it. Arguments and errors are as in `push_encoder`."""
@@ -100,20 +106,42 @@ def write_encoder(
     elif not isinstance(encoder, StoryEncoder):
         encoder = StoryEncoder.from_sentence_transformer(encoder)
     has_adapter = adapter_kind(encoder.model) is not None
+    if not merged and has_adapter:
+        _check_adapter(source)
     # A folder in this layout is copied, not saved again, so that all its settings are kept.
-    if source is not None and (source / "modules.json").is_file() and not has_adapter:
-        paths = [path for pattern in _ENCODER_FILES for path in source.glob(pattern)]
+    is_copied = source is not None and (source / "modules.json").is_file()
+    if source is not None and is_copied and not (has_adapter and merged):
+        patterns = (*_ENCODER_FILES, *ADAPTER_FILES)
+        paths = [path for pattern in patterns for path in source.glob(pattern)]
         write_files(folder, {path.relative_to(source).as_posix(): path for path in paths})
     else:
         encoder.save_pretrained(folder)
-    card = _card_of_encoder(encoder, source, facts)
+    card = _card_of_encoder(encoder, source, facts, merged)
     write_files(folder, {CARD: card.replace(PLACEHOLDER_ID, repo_id)})
 
 
-def _card_of_encoder(encoder: StoryEncoder, source: Path | None, facts: EncoderFacts | None) -> str:
+def _check_adapter(source: Path | None) -> None:
+    """Raise a ValueError unless `source` is the folder of an adapter that users can load: with its
+    settings, and a base on the Hub."""
+    adapter = None if source is None else adapter_at(source)
+    if source is None or adapter is None or not (source / "modules.json").is_file():
+        raise ValueError(
+            "merged=False is for the folder of an adapter, as trainer.save_encoder(folder,"
+            " merged=False) writes it"
+        )
+    if not HUB_ID.fullmatch(adapter[0]) or Path(adapter[0]).exists():
+        raise ValueError(
+            f"the base of the adapter, {adapter[0]!r}, is not on the Hub, so that others can't load"
+            " it; push the base and name it in adapter_config.json, or push the adapter merged"
+        )
+
+
+def _card_of_encoder(
+    encoder: StoryEncoder, source: Path | None, facts: EncoderFacts | None, merged: bool
+) -> str:
     """Return the card of an encoder: of its facts, which name the base of an adapter, or without
     facts the card in its folder `source`, if there is one."""
-    is_adapted = adapter_kind(encoder.model) is not None
+    is_adapted = merged and adapter_kind(encoder.model) is not None
     if is_adapted and (facts is None or facts.base_model == UNKNOWN):
         base, base_id = base_model(encoder.model)
         facts = facts or EncoderFacts()
@@ -130,12 +158,14 @@ def _facts(facts: Facts | None, default: Facts) -> Facts:
     return facts or default
 
 
-def base_model(model: Any) -> tuple[str, str | None]:
+def base_model(model: Any, merged: bool = True) -> tuple[str, str | None]:
     """Return the name, for a card, and the Hub id of the checkpoint that a `transformers` model was
-    loaded from. A checkpoint without an id is named like `a local bert model`, with the id None."""
+    loaded from. A checkpoint without an id is named like `a local bert model`, with the id None.
+    `merged` says whether an adapter is merged into the weights that the card describes."""
     name = str(getattr(model.config, "_name_or_path", "") or "")
     kind = adapter_kind(model)
-    adapter = f", with an adapter ({kind}) merged into it" if kind is not None else ""
+    adapter = f", with an adapter ({kind})" if kind is not None else ""
+    adapter += " merged into it" if adapter and merged else ""
     if name == str(DEFAULT_ENCODER):
         return f"the default encoder of narrative_twins{adapter}", None
     # A relative path may look like an id.
@@ -215,7 +245,16 @@ def _push(folder: str, repo_id: str, kind: str, options: PushOptions) -> str:
         if revision is not None:
             api.create_branch(**where, branch=revision, exist_ok=True)
         message = options.get("commit_message") or f"The {kind}"
-        api.upload_folder(**where, folder_path=folder, revision=revision, commit_message=message)
+        # With whole weights and an adapter in one repository, it would be unclear which to load.
+        is_adapter = Path(folder, ADAPTER_FILES[0]).is_file()
+        stale = ["model*.safetensors*"] if is_adapter else list(ADAPTER_FILES)
+        api.upload_folder(
+            **where,
+            folder_path=folder,
+            revision=revision,
+            commit_message=message,
+            delete_patterns=stale if kind == "model" else None,
+        )
         return str(url)
 
 

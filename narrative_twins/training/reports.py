@@ -14,6 +14,7 @@ import torch
 from transformers import TrainerCallback
 
 from narrative_twins.data.rows import is_nested
+from narrative_twins.encoder.adapters import has_adapter
 from narrative_twins.hub.cards import encoder_card
 from narrative_twins.hub.facts import EncoderFacts, Figure
 from narrative_twins.hub.push import base_model
@@ -112,7 +113,8 @@ def training_facts(trainer: Any, evaluation_set: str) -> EncoderFacts:
     """Return facts about the encoder of a trainer, for its card. `evaluation_set` is the name of
     the data of its metrics. No text of training rows is used."""
     args, state = trainer.args, trainer.state
-    base, base_id = base_model(trainer.transformer)
+    model = trainer.transformer
+    base, base_id = base_model(model, merged=not has_adapter(model))
     data = trainer.train_dataset or {}
     if not isinstance(data, Mapping):
         data = {"stories": data}

@@ -11,12 +11,14 @@ from typing import Any, Literal
 import yaml
 from transformers import HfArgumentParser
 
+from narrative_twins.encoder.adapters import lora_config
 from narrative_twins.encoder.loading import Pooling
 from narrative_twins.hub.facts import EncoderFacts, read_fact_values
 from narrative_twins.training.trainer import last_complete_checkpoint, setting
 
 SMOKE: dict[str, Any] = {
     "encoder": None,
+    "dtype": "float32",
     "bf16": False,
     "eval_on_start": False,
     "train_source": None,
@@ -45,6 +47,8 @@ class ScriptArguments:
     pooling: Pooling | None = setting(None, "Default: as in the checkpoint.")
     prompt: str | None = setting(None, "Read before every text; default: as in the checkpoint.")
     attn_implementation: str | None = setting(None, "For example sdpa or flash_attention_2.")
+    dtype: str = setting("float32", "Precision of weights; bfloat16 for those that lora freezes.")
+    lora: dict[str, Any] | str | None = setting(None, "Train an adapter only, such as {rank: 16}.")
     train_source: str | None = setting(None, "File, folder or Hub id of rows; default: packaged.")
     eval_source: str | None = setting(None, "The same; default: split validation of the training.")
     salience_source: str | None = setting(None, "Stories with human labels, for validation.")
@@ -55,6 +59,18 @@ class ScriptArguments:
     card: str | None = setting(None, "A YAML file of facts for the model card, such as license.")
     resume: bool = setting(False, "Resume from the last checkpoint in output_dir, if any.")
     smoke: bool = setting(False, "Test run: a few steps on a few rows.")
+
+    def __post_init__(self) -> None:
+        """Read `lora`, which a flag has as text in YAML. Raises ValueError if it is no mapping."""
+        if isinstance(self.lora, str):
+            self.lora = yaml.safe_load(self.lora)
+        if not isinstance(self.lora, dict | None):
+            raise ValueError(f"lora: {self.lora!r} is no mapping, such as {{rank: 16}}")
+
+    @property
+    def adapter(self) -> Any:
+        """The `peft.LoraConfig` of `lora`, for `trainable_encoder`, or None; see `lora_config`."""
+        return lora_config(self.lora) if isinstance(self.lora, dict) else None
 
     def card_facts(self) -> dict[str, Any]:
         """Return facts for the model card: the names of the data, and the facts in the file of

@@ -27,7 +27,7 @@ from transformers.trainer_utils import HubStrategy
 
 from narrative_twins.data.rows import RowError, is_nested
 from narrative_twins.encoder import loading
-from narrative_twins.encoder.adapters import has_adapter, merged_copy
+from narrative_twins.encoder.adapters import adapted, has_adapter, load_adapter_weights, merged_copy
 from narrative_twins.encoder.tokenizer import StoryTokenizer, check_vocabulary, model_limit
 from narrative_twins.hub.push import full_id, push_encoder
 from narrative_twins.training.losses import SETTINGS, NarrativeTwinsLoss, WindowLoss, has_dropout
@@ -79,16 +79,20 @@ def trainable_encoder(
     pooling: loading.Pooling | None = None,
     prompt: str | None = None,
     prompt_name: str | None = None,
+    adapter: Any = None,
+    dtype: str = "float32",
     **options: Any,
 ) -> SentenceTransformer:
-    """Load an encoder for training: a transformer and its pooling, with weights in float32.
+    """Load an encoder for training: a transformer and its pooling.
 
     Args:
         name: folder or Hub id of a sentence-transformers model or any `AutoModel` encoder, or of a
             PEFT adapter of one; None for the default. The adapter is merged into its base, and all
-            weights are trained; to train an adapter only, add a new one:
-            `model.add_adapter(peft.LoraConfig(...))`.
+            weights are trained unless `adapter` is set.
         pooling, prompt, prompt_name: see `StoryEncoder`; saved with the encoder.
+        adapter: the configuration of a new adapter, such as `peft.LoraConfig(r=16,
+            target_modules="all-linear")`. Only its weights are trained, in float32.
+        dtype: the precision of the weights; `"bfloat16"` is for weights that are not trained.
         options: for `from_pretrained` of the model, such as `revision`, `token` or
             `attn_implementation`. If the configuration has no dropout, as in ModernBERT,
             `attention_dropout` is 0.1 by default, since dropout twins need some.
@@ -96,6 +100,7 @@ def trainable_encoder(
     Raises:
         OSError: the model can't be loaded, or its weights do not fit it.
         ValueError: the pooling or the prompt is unknown, or the tokenizer belongs to another model.
+        ImportError: `adapter` is set, and peft is not installed.
     """
     name, options = loading.resolve_name(name, options)
     hub = loading.hub_options(options)
@@ -103,7 +108,7 @@ def trainable_encoder(
     config = AutoConfig.from_pretrained(base, trust_remote_code=False, **base_hub)
     if not has_dropout(config) and hasattr(config, "attention_dropout"):
         options.setdefault("attention_dropout", 0.1)
-    model = loading.load_story_model(name, pooling=pooling, dtype="float32", **options)
+    model = loading.load_story_model(name, pooling=pooling, dtype=dtype, **options)
     settings = model.checkpoint_settings.with_prompt(prompt, prompt_name)
     kind = loading.supported_pooling(pooling or settings.pooling or model.default_pooling)
     kwargs = {"config_kwargs": base_hub, "processor_kwargs": base_hub}
@@ -114,6 +119,8 @@ def trainable_encoder(
         transformer.processor = loading.load_tokenizer(name, **hub)
     check_vocabulary(name, transformer.tokenizer, model)
     transformer.max_seq_length = model_limit(model, transformer.tokenizer)
+    if adapter is not None:
+        transformer.model = adapted(model, adapter)
     mode: Any = "cls" if kind == "first" else kind
     size = transformer.get_embedding_dimension()
     return SentenceTransformer(
@@ -312,18 +319,26 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         self.model.save_pretrained(folder, create_model_card=False)
         write_card(self, folder)
 
-    def save_encoder(self, folder: str | Path) -> None:
+    def _load_from_checkpoint(self, checkpoint_path: str) -> None:
+        """Load the weights of a checkpoint, of which an adapter's are all."""
+        if hasattr(self.transformer, "get_base_model"):
+            load_adapter_weights(self.transformer, checkpoint_path)
+        else:
+            super()._load_from_checkpoint(checkpoint_path)
+
+    def save_encoder(self, folder: str | Path, *, merged: bool = True) -> None:
         """Save the encoder as a sentence-transformers checkpoint with its card. An adapter is
-        merged into the saved weights. All processes must call this method."""
+        merged into the saved weights; with `merged=False`, the adapter is saved alone, and its base
+        is loaded by name. All processes must call this method."""
         module: Any = self.model[0]
-        adapted = self.transformer
-        if has_adapter(adapted):
+        trained = self.transformer
+        if merged and has_adapter(trained):
             # Other libraries load it with its adapter merged; training continues with the adapter.
-            module.model = merged_copy(adapted)
+            module.model = merged_copy(trained)
         try:
             self.save_model(str(folder), _internal_call=True)
         finally:
-            module.model = adapted
+            module.model = trained
 
     def push_to_hub(
         self,
@@ -331,22 +346,26 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         blocking: bool = True,
         token: str | None = None,
         revision: str | None = None,
+        *,
+        merged: bool = True,
         **facts: Any,
     ) -> str | None:
         """Push the encoder with its card, and no other files of the output folder, to the
         `hub_model_id` of the arguments or the name of the output folder. An earlier push is
-        replaced. `facts` are added to `trainer.facts`. `blocking` is ignored: the call waits for
-        the push. Returns the URL of the repository, or None except in the first process."""
+        replaced. `merged` is as for `save_encoder`; `facts` are added to `trainer.facts`.
+        `blocking` is ignored: the call waits for the push. Returns the URL of the repository, or
+        None except in the first process."""
         self.facts.update(facts)
         args = self.args
         token = token or args.hub_token
         with tempfile.TemporaryDirectory() as folder:
-            self.save_encoder(folder)
+            self.save_encoder(folder, merged=merged)
             if not self.is_world_process_zero():
                 return None
             return push_encoder(
                 folder,
                 full_id(args.hub_model_id or Path(args.output_dir).absolute().name, token),
+                merged=merged,
                 private=bool(args.hub_private_repo),
                 update=True,
                 revision=revision or args.hub_revision,

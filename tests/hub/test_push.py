@@ -253,8 +253,8 @@ def test_trained_adapter_is_saved_and_pushed_as_a_plain_encoder(bert_folder, hub
     peft = pytest.importorskip("peft")
 
     def trained(checkpoint=None):
-        model = trainable_encoder(bert_folder).cpu()
-        model.add_adapter(peft.LoraConfig(r=2, target_modules=["query", "value"]))
+        adapter = peft.LoraConfig(r=2, target_modules=["query", "value"])
+        model = trainable_encoder(bert_folder, adapter=adapter).cpu()
         settings = {"max_steps": 2, "save_steps": 1, "learning_rate": 0.01, **SETTINGS}
         arguments = NarrativeTwinsTrainingArguments(str(tmp_path / "run"), **settings)
         trainer = NarrativeTwinsTrainer(model, arguments, Dataset.from_list(ROWS))
@@ -274,6 +274,13 @@ def test_trained_adapter_is_saved_and_pushed_as_a_plain_encoder(bert_folder, hub
     assert not np.allclose(final, weights(bert_folder), atol=1e-4)
     assert "with an adapter (LORA) merged" in hub.files("models", NAME)["README.md"].decode()
     assert has_adapter(trainer.model[0].auto_model)
+    with pytest.raises(ValueError, match="is not on the Hub"):
+        trainer.push_to_hub(merged=False)
+    trainer.transformer.peft_config["default"].base_model_name_or_path = "somebody/base"
+    hub.put("models", "somebody/base", Path(bert_folder))
+    trainer.push_to_hub(merged=False)
+    assert "model.safetensors" not in hub.files("models", NAME)
+    assert np.allclose(final, weights(NAME), atol=1e-6)
     checkpoint = tmp_path / "run" / "checkpoint-1"
     assert (checkpoint / "adapter_model.safetensors").is_file()
     trained(str(checkpoint)).save_encoder(tmp_path / "resumed")

@@ -154,6 +154,8 @@ class Handler(JsonHandler):
                 self.hub.messages.append(value["summary"])
             elif line["key"] == "file":
                 files[value["path"]] = base64.b64decode(value["content"])
+            elif line["key"] == "deletedFile":
+                del files[value["path"]]
         self.hub.repositories[kind, name][revision].append(files)
         commit = commit_of(name, files)
         url = f"{self.hub.address}/{KINDS[kind]}{name}/commit/{commit}"
