@@ -10,11 +10,15 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from narrative_twins.data.rows import RowError
+from narrative_twins.stories.groups import order_column, reading_order
 
 Entry: TypeAlias = tuple[str, str | None, Any]
 """A row of a file: its location, its key or id (None if it has none), and its content."""
 Rows: TypeAlias = Iterable[tuple[str, Mapping[str, Any]]]
 """Rows of a table: the location of each, and its cells by column."""
+
+_LabelRow: TypeAlias = tuple[str, dict[str, str], tuple[str, Any] | None]
+"""A row of a table of labels: its location, its cells, and the column and value of its number."""
 
 _LABEL_COLUMNS = ("story_id", "sentence", "label")
 _OPTIONAL_COLUMNS = ("annotator", "window", "title")
@@ -41,35 +45,45 @@ def read_table(path: str, columns: Iterable[str]) -> Callable[[Rows], Iterator[E
 
 def _read_labels(rows: Rows) -> Iterator[Entry]:
     """Yield one row per story of a table of labels, for `load_story_salience`. The table has a row
-    for each sentence (and annotator). The labels become `annotations` if annotators are named, else
-    `labels`. Sentences with the same `window` form a window. Raises RowError if a cell is invalid,
-    the rows of a story are not together, or its annotators have different sentences."""
-    names = (*_LABEL_COLUMNS, *_OPTIONAL_COLUMNS)
-    cells = (
-        (where, {name: (row.get(name) or "").strip() for name in names}) for where, row in rows
-    )
-    seen: set[str] = set()
-    for story_id, group in groupby(cells, key=lambda row: row[1]["story_id"]):
-        of_story = list(group)
-        where = of_story[0][0]
-        if story_id in seen:
+    for each sentence (and annotator), in story order, or with a number of each sentence in one of
+    `ORDER_COLUMNS`, by which the rows are sorted. The labels become `annotations` if annotators are
+    named, else `labels`. Sentences with the same `window` form a window. Raises RowError if a cell
+    is invalid, rows without numbers are not together, numbers are missing or occur twice, or the
+    annotators of a story have different sentences."""
+    stories: dict[str, list[_LabelRow]] = {}
+    last = None
+    for where, row in rows:
+        number = order_column(row)
+        names = (*_LABEL_COLUMNS, *_OPTIONAL_COLUMNS)
+        cells = {name: (row.get(name) or "").strip() for name in names}
+        story_id = cells["story_id"]
+        if story_id in stories and story_id != last and number is None:
             fix = "put the rows of a story together, in story order"
             raise RowError(where, f"story {story_id!r} has rows further above; {fix}")
-        seen.add(story_id)
+        place = None if number is None else (number, row[number])
+        stories.setdefault(story_id, []).append((where, cells, place))
+        last = story_id
+    for story_id, of_story in stories.items():
+        where = of_story[0][0]
         yield where, story_id, _labelled_story(where, story_id, of_story)
 
 
-def _labelled_story(
-    where: str, story_id: str, rows: list[tuple[str, dict[str, str]]]
-) -> dict[str, Any]:
-    """Merge the rows of a story in a table of labels, each a pair of its location and its cells,
-    into one row. `where` is the location of the first row."""
-    by_annotator: dict[str, list[tuple[tuple[str, str], float]]] = {}
-    for place, row in rows:
+def _labelled_story(where: str, story_id: str, rows: list[_LabelRow]) -> dict[str, Any]:
+    """Merge the rows of a story in a table of labels into one row. `where` is the location of the
+    first row."""
+    rows_of: dict[str, list[_LabelRow]] = {}
+    for place, row, _ in rows:
         if not all(row[name] for name in _LABEL_COLUMNS):
             raise RowError(place, f"an empty cell; each row needs {', '.join(_LABEL_COLUMNS)}")
-        labelled = (row["sentence"], row["window"]), _number(row["label"], place)
-        by_annotator.setdefault(row["annotator"], []).append(labelled)
+    for each in rows:
+        rows_of.setdefault(each[1]["annotator"], []).append(each)
+    by_annotator = {
+        annotator: [
+            ((row["sentence"], row["window"]), _number(row["label"], place))
+            for place, row, _ in _in_order(of_one)
+        ]
+        for annotator, of_one in rows_of.items()
+    }
     first, *others = ([each for each, _ in rows] for rows in by_annotator.values())
     if any(sentences != first for sentences in others):
         problem = f"the annotators of story {story_id!r} have different sentences or windows"
@@ -82,6 +96,15 @@ def _labelled_story(
         "windows": _sizes_of_windows(windows, where),
         **({"labels": labels[0]} if list(by_annotator) == [""] else {"annotations": labels}),
     }
+
+
+def _in_order(rows: list[_LabelRow]) -> list[_LabelRow]:
+    """Return the rows of a story by one annotator in the order of their numbers."""
+    places, _, numbers = zip(*rows, strict=True)
+    try:
+        return [rows[at] for at in reading_order(numbers, places)]
+    except ValueError as error:
+        raise RowError(places[0], str(error)) from None
 
 
 def _sizes_of_windows(windows: Iterable[str], where: str) -> list[int] | None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from narrative_twins.data.file_formats import Record, read_records
+from narrative_twins.data.highlights import HIGHLIGHTS, highlight_column, highlighted, row_of_tool
 from narrative_twins.data.rows import (
     Row,
     RowError,
@@ -25,11 +26,9 @@ from narrative_twins.data.rows import (
     synopsis,
     title_of,
 )
-from narrative_twins.stories.sentences import Span
 from narrative_twins.text import shown_value
 
 CHOICES = ("choices", "most_important")
-HIGHLIGHTS = ("spans", "highlights")
 VOTES = ("votes", "story_votes")
 SUMMARIES = ("summaries", "summary")
 LABEL_COLUMNS = (*CHOICES, *HIGHLIGHTS, *VOTES, "annotations", "labels", "turning_points")
@@ -72,10 +71,11 @@ def story_salience(row: Mapping[str, Any], where: str) -> Row:
     """Convert a row of a file to the columns of `load_story_salience`, except `id`. The row has a
     story; labels, summaries or both; and optionally a title and windows. `load_story_salience`
     lists the names of these columns, and the forms of labels. `where` locates the row in errors."""
+    row = row_of_tool(row, where)
     column, summaries = _label_column(row), find_column(row, *SUMMARIES)
     if column is None and summaries is None:
         require_column(row, where, *LABEL_COLUMNS, *SUMMARIES)
-    if column in HIGHLIGHTS:
+    if column is not None and column == highlight_column(row):
         story, labels = _from_highlights(row, column, where)
     elif column == "turning_points":
         story, points = synopsis(row, where)
@@ -99,7 +99,7 @@ def _label_column(row: Mapping[str, Any]) -> str | None:
     comes last, while an annotator may have highlighted nothing."""
     names = [name for name in LABEL_COLUMNS if row.get(name) is not None]
     full = [name for name in names if name not in CHOICES or row[name] != []]
-    return next(iter(full or names), None)
+    return next(iter(full or names), highlight_column(row))
 
 
 # Readers of label columns. Each takes the content of a column, its name, the number of sentences
@@ -177,10 +177,9 @@ def _numbers(values: Any, column: str, where: str, count: int) -> list[float]:
 
 
 def _from_highlights(row: Mapping[str, Any], column: str, where: str) -> tuple[list[str], Row]:
-    """Return the sentences and the label columns of a row with highlights. Highlights are `[start,
-    end]` ranges of characters of `text`, in one list or in a list per annotator. The label of a
-    sentence is the share of its characters, without white space, that are highlighted. The text is
-    split here if the row has no sentences."""
+    """Return the sentences and the label columns of a row with highlights, see `highlighted`. The
+    label of a sentence is the share of its characters, without white space, that are highlighted.
+    The text is split here if the row has no sentences."""
     text, sentences = require_column(row, where, "text"), find_column(row, "sentences", "story")
     if not isinstance(text, str):
         problem = f"'text' is {type(text).__name__}; highlights need the text that they are in"
@@ -188,30 +187,13 @@ def _from_highlights(row: Mapping[str, Any], column: str, where: str) -> tuple[l
     if sentences is not None:
         sentences = check_sentences(sentences, "sentences", where)
     story = check_story({"text": text, "sentences": sentences}, "text", where)
-    highlights = check_list(row[column], column, where, "[start, end] ranges of characters")
-    # An annotator of several may have highlighted nothing.
-    is_of_several = is_nested(highlights) and all(
-        is_nested(spans) or spans == [] for spans in highlights
-    )
     visible = np.array([not char.isspace() for char in text])
     annotations = []
-    for spans in highlights if is_of_several else [highlights]:
+    for spans in highlighted(row[column], column, text, where):
         marked = np.zeros(len(text), bool)
-        for number, span in enumerate(spans):
-            start, end = _check_span(span, f"{column}[{number}]", text, where)
+        for start, end in spans:
             marked[start:end] = visible[start:end]
         annotations.append(
             [float(marked[lo:hi].sum() / visible[lo:hi].sum()) for lo, hi in story.spans]
         )
     return list(story.sentences), _means(annotations)
-
-
-def _check_span(span: Any, name: str, text: str, where: str) -> Span:
-    """Return `span`, a `[start, end]` range of characters of `text`, as a tuple. Raise RowError if
-    it is no such range; `name` stands for the span in the message."""
-    is_pair = isinstance(span, (list, tuple)) and len(span) == 2
-    if is_pair and all(type(edge) is int for edge in span) and 0 <= span[0] < span[1] <= len(text):
-        return span[0], span[1]
-    problem = f"'{name}' = {shown_value(span)} is not a range [start, end) of the {len(text)}"
-    fix = "give the text that was annotated, unchanged"
-    raise RowError(where, f"{problem} characters of 'text', counted from 0; {fix}")

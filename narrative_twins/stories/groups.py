@@ -15,7 +15,8 @@ from narrative_twins.text import shown_value
 
 ORDER_COLUMNS = (
     *("sentenceid", "sentenceindex", "sentenceidx", "sentencenumber", "sentenceno", "sentencenr"),
-    *("sentid", "sentindex", "sentidx", "sentnumber", "lineid", "linenumber", "lineno"),
+    *("sentenceposition", "sentenceorder", "sentid", "sentindex", "sentidx", "sentnumber"),
+    *("sentno", "lineid", "linenumber", "lineno", "position", "index", "idx"),
 )
 """Columns that number the sentences of a story, written as `simple_name` has them."""
 MAX_CHARACTERS = 1_000_000_000
@@ -125,10 +126,10 @@ def _story_of(
     name = f"{file}, " * bool(file) + f"story {key!r} (rows {shown})"
     places = [each.content[1] for each in members]
     try:
-        order = reading_order(places, [each.name for each in members])
+        order = reading_order(places, [each.name for each in members], columns.order is not None)
     except ValueError as error:
         return Document(name, None, str(error), members[0].row, rows=tuple(m.row for m in members))
-    if places[0] is not None and columns.order is None:
+    if places[0] is not None and columns.order is None and order != sorted(order):
         columns.say(
             f"the sentences of a story are sorted by the column {places[0][0]!r}; --order takes"
             f" another, --order {_FILE_ORDER} keeps the order of the file"
@@ -179,27 +180,33 @@ def _place(row: Mapping[str, Any], columns: RowColumns) -> tuple[str, Any] | Non
     return column, row[column]
 
 
-def reading_order(places: Sequence[tuple[str, Any] | None], names: Sequence[str]) -> list[int]:
+def reading_order(
+    places: Sequence[tuple[str, Any] | None], names: Sequence[str], is_named: bool = False
+) -> list[int]:
     """Return the indices of rows in the order of their values: of numbers, if all are; otherwise of
     texts, in which numbers are compared as such, so that `s2` is before `s10`.
 
     Args:
         places: for each row the name of the column, and the value; all None if rows are in order.
         names: the places of the rows, for messages.
+        is_named: whether the user has named the column. If not, rows stay in order if the values
+            do not number them, such as digests, and equal values stay in order.
 
     Raises:
         ValueError: a value is missing, or the same as another.
     """
-    if not any(places):
-        return list(range(len(places)))
-    column = next(place[0] for place in places if place)
-    values = [None if place is None else place[1] for place in places]
+    column = next((place[0] for place in places if place), "")
+    values = [None if place is None or _is_missing(place[1]) else place[1] for place in places]
+    if not any(places) or (not is_named and all(value is None for value in values)):
+        return list(range(len(values)))
     for value, name in zip(values, names, strict=True):
-        if value is None or value != value or str(value).strip() == "":
+        if value is None:
             problem = f"{name} has nothing in the column {column!r}"
             raise ValueError(f"{problem}, by which the sentences are sorted; number all or none")
-    keys = _sort_keys(values)
+    keys, are_numbers = _sort_keys(values)
     order = sorted(range(len(keys)), key=keys.__getitem__)
+    if not is_named and (not are_numbers or order == sorted(order)):
+        return list(range(len(values)))
     for one, other in pairwise(order):
         if keys[one] == keys[other]:
             raise ValueError(
@@ -210,16 +217,23 @@ def reading_order(places: Sequence[tuple[str, Any] | None], names: Sequence[str]
     return order
 
 
-def _sort_keys(values: Sequence[Any]) -> list[Any]:
-    """Return for each value what it is sorted by: a number, or parts of a text."""
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, or empty text."""
+    return value is None or value != value or str(value).strip() == ""
+
+
+def _sort_keys(values: Sequence[Any]) -> tuple[list[Any], bool]:
+    """Return for each value what it is sorted by, a number, or parts of a text; and whether the
+    values differ in their numbers only, such as `s2` and `s10`."""
     try:
         numbers = [Decimal(str(value).strip()) for value in values]
         if all(number.is_finite() for number in numbers):
-            return numbers
+            return numbers, True
     except InvalidOperation:
         pass
     parts = [_NUMBER.split(str(value).strip()) for value in values]
-    return [[int(part) if at % 2 else part for at, part in enumerate(each)] for each in parts]
+    keys = [[int(part) if at % 2 else part for at, part in enumerate(each)] for each in parts]
+    return keys, len({tuple(each[::2]) for each in parts}) == 1
 
 
 def _shown(rows: Sequence[int]) -> str:

@@ -223,8 +223,8 @@ GROUPS = [
         "a.csv, line 3 (row 1) has nothing in the column 'sentence_id', by",
     ),
     (
-        "a,1,He ran.\nb,1,x.\na,1,He fell.\n",
-        "a.csv, line 2 (row 0) and a.csv, line 4 (row 2) have the",
+        "a,2,He ran.\nb,1,x.\na,1,She ran.\na,2,He fell.\n",
+        "a.csv, line 2 (row 0) and a.csv, line 5 (row 3) have the",
     ),
     ("a,1,He ran.\na,2, \n", "line 3 (row 1): the sentence is empty or white space; leave the row"),
     ("a,1,He ran.\na,2,\n", "line 3 (row 1): the sentence is empty or white space; leave the row"),
@@ -236,7 +236,21 @@ def test_rows_that_can_not_be_grouped(rows, problem, score, tmp_path):
     (tmp_path / "a.csv").write_text(f"story_id,sentence_id,text\n{rows}")
     done = score("a.csv", "--group", "story_id", "-f", "jsonl")
     assert done.code == 1 and problem in done.err
-    assert "the same value, '1', in the column 'sentence_id'" in done.err or "same" not in problem
+    assert "the same value, '2', in the column 'sentence_id'" in done.err or "same" not in problem
+
+
+def test_columns_that_do_not_number_sentences_do_not_sort_them(score, tmp_path):
+    """Digests, and equal numbers in order, unless the user names the column."""
+    for numbers in ("f3", "a1"), ("2", "2"):
+        rows = "".join(
+            f"a,{number},{text}\n" for number, text in zip(numbers, ("He ran.", "So."), strict=True)
+        )
+        (tmp_path / "a.csv").write_text(f"story_id,sentence_id,text\n{rows}")
+        done = score("a.csv", "--group", "story_id", "-f", "jsonl")
+        assert done.err == "" and done.rows[0]["rows"] == [0, 1]
+        done = score("a.csv", "--group", "story_id", "--order", "sentence_id", "-f", "jsonl")
+        assert [row["rows"] for row in done.rows] == ([[1, 0]] if "a1" in numbers else [])
+        assert ("have the same value" in done.err) == ("2" in numbers)
 
 
 def test_options_of_groups_that_do_not_fit(score, tmp_path):

@@ -105,6 +105,40 @@ def answer(annotator: str, choice: int | None, **more) -> dict:
     return {"id": "m", "annotator": annotator, "story": STORY, "choice": choice} | more
 
 
+def test_a_table_is_sorted_by_the_number_of_each_sentence(tmp_path):
+    rows = [
+        ("a", 3, "C.", 1),
+        ("b", 10, "E.", 1),
+        ("a", 1, "A.", 0),
+        ("a", 2, "B.", 0),
+        ("b", 2, "D.", 0),
+    ]
+    for name in ("sentence_id", "Sentence Number", "position"):
+        lines = [f"{story},{number},{sentence},{label}" for story, number, sentence, label in rows]
+        path = tmp_path / "labels.csv"
+        path.write_text("\n".join([f"story_id,{name},sentence,label", *lines]))
+        read = [
+            (record.id, story_salience(record.row, "")) for record in salience_records(str(path))
+        ]
+        assert [(id, row["story"], row["labels"]) for id, row in read] == [
+            ("a", ["A.", "B.", "C."], [0, 0, 1]),
+            ("b", ["D.", "E."], [0, 1]),
+        ]
+    by_annotator = [f"{who},{line}" for who in ("Ada", "Ben") for line in lines]
+    path.write_text("\n".join(["annotator,story_id,sentence_id,sentence,label", *by_annotator]))
+    (a, _) = (record.row for record in salience_records(str(path)))
+    assert a["story"] == ["A.", "B.", "C."] and a["annotations"] == [[0, 0, 1]] * 2
+    for number, problem in (
+        ("", "nothing in the column 'sentence_id'"),
+        (3, "the same value, '3'"),
+    ):
+        path.write_text(
+            f"story_id,sentence_id,sentence,label\na,3,C.,1\na,{number},A.,0\na,1,B.,0\n"
+        )
+        with pytest.raises(RowError, match=f"line 3.*{problem}"):
+            list(salience_records(str(path)))
+
+
 def test_answers_to_a_story_are_one_row(cached, tmp_path):
     rows = [answer("a", 1), answer("b", 3), answer("c", 3, id="n"), answer("a", 1)]
     path = write(tmp_path / "choices.jsonl", rows)
@@ -146,7 +180,15 @@ def test_columns_of_the_story_are_kept():
         ({"text": "Nadia ran.", "spans": [[0, 1]]}, r"'text': sentence 1 .* is not in the text"),
         ({"text": TEXT, "spans": [[0, 3], [4, 4]]}, r"'spans\[1\]' = \[4, 4\] is not a range"),
         ({"text": TEXT, "highlights": [[30, 40]]}, "is not a range .* of the 39 characters of 'te"),
-        ({"text": TEXT, "spans": [{"start": 0, "end": 10}]}, r"'spans\[0\]' = .* not a range"),
+        ({"text": TEXT, "spans": [{"start": 0, "stops": 10}]}, r"'spans\[0\]' = .* not a range"),
+        (
+            {"text": TEXT, "spans": [[0, 5, "KEY", "Omar"]]},
+            "of the text 'Omar', but its range has 'Na",
+        ),
+        (
+            {"text": TEXT, "spans": [[0, 5]], "answer": "ignore"},
+            "answered 'ignore' in Prodigy; keep",
+        ),
     ],
 )
 def test_invalid_labels(row, message):
