@@ -308,3 +308,4 @@ def test_all_is_sorted_and_unknown_names_raise():
 def test_the_changelog_and_the_citation_have_the_version():
     assert f"## {narrative_twins.__version__}" in GUIDES["CHANGELOG.md"]
     assert f"version: {narrative_twins.__version__}" in (ROOT / "CITATION.cff").read_text()
+    assert f"version={{{narrative_twins.__version__}}}" in GUIDES["README.md"]
