@@ -64,8 +64,11 @@ COMMANDS = [
 ]
 
 
-TUTORIAL = ("docs/tutorial.md", "json")
-"""The guide and the language of the block that has readers' choices."""
+SHOWN_FILES = {
+    "choices.json": ("docs/tutorial.md", "json"),
+    "labels.csv": ("docs/your_annotations.md", "csv"),
+}
+"""Files that a guide shows: the guide, and the language of the block."""
 SCORE = re.compile(r"(?:★ |  )?-?\b\d\.\d{3}\b(?: [▁▂▃▄▅▆▇█])?")
 
 
@@ -148,8 +151,9 @@ def files(tmp_path_factory, bert_folder) -> Path:
     )
     for name, content in rows.items():
         write_rows(folder / f"{name}.jsonl", content)
-    choices = next(code for guide, language, code in BLOCKS if (guide, language) == TUTORIAL)
-    (folder / "choices.json").write_text(choices)
+    for name, place in SHOWN_FILES.items():
+        code = next(code for guide, language, code in BLOCKS if (guide, language) == place)
+        (folder / name).write_text(code)
     for run_of_training in ("roc", "salience-smoke"):
         shutil.copytree(bert_folder, folder / "runs" / run_of_training / "final")
     shutil.copytree(bert_folder, folder / "multilingual")
