@@ -127,7 +127,7 @@ REFUSED_AT_ONCE = [
     (TEXTS, {"processes": 1.5}, "choose a whole number of at least 1"),
     (TEXTS, {"on_error": "panic"}, "on_error='panic'"),
     (TEXTS, {"similarity": "L2"}, "similarity='L2': choose 'cosine' or 'dot' or 'euclidean'"),
-    (TEXTS, {"splitter": "pysbd"}, "splitter='pysbd': choose 'sentences', 'lines', 'paragraphs'"),
+    (TEXTS, {"splitter": "pysbd"}, "splitter='pysbd': choose 'auto', 'sentences', 'lines'"),
     (TEXTS, {"shifts": 1}, "unexpected keyword argument 'shifts'"),
     (TEXTS, {"encoder": 5}, "an encoder is a StoryEncoder, a folder or a Hub id"),
     (TEXTS, {"operations": FixedScores([0.0])} | ONE_PASS, "no one-pass form; .*, or score exac"),

@@ -99,35 +99,45 @@ def read_story_files(
     columns = columns or RowColumns()
     paths = files_of(paths)
     named = len(paths) > 1 if named is None else named
-    is_auto = input_format == "auto"
     for path in paths:
-        plain = plain_name(path)
-        form = book_format(plain) if is_auto else input_format
-        if is_auto and (form == "parquet" or is_on_hub(path)):
+        is_parquet = book_format(plain_name(path)) == "parquet"
+        if input_format == "auto" and (is_parquet or is_on_hub(path)):
             yield from _rows(path, columns)
             continue
-        is_other = is_auto and plain.lower().endswith(tuple(NOT_READ))
-        is_book = is_other or (form in BOOK_FORMATS and form not in ("text", "markdown"))
         name = "standard input" if path == STDIN else for_terminal(path)
         try:
-            with opened(path) as file:
-                lines: Lines = file
-                if is_auto and path == STDIN:
-                    form, lines = guess_format(cut_lines(file))
-                if is_book:
-                    data = file.read(MAX_FILE + 1)
-                    documents = iter([document_of(name, book_of, plain, data, input_format)])
-                else:
-                    documents = stories_in(lines, name, form, columns)
-                for document in documents:
-                    if named and form not in ROWS and document.problem is None:
-                        document = document._replace(content={"id": name, "text": document.content})
-                    yield document._replace(file=None if path == STDIN else name)
+            for document in _documents(path, name, input_format, named, columns):
+                yield document._replace(file=None if path == STDIN else name)
         except IsADirectoryError:
             suffixes = ", ".join(_story_suffixes())
             yield Document(name, None, f"is a folder without a story; put files in it ({suffixes})")
         except OSError as error:
             yield Document(name, None, unreadable(error))
+
+
+def _documents(
+    path: str, name: str, input_format: str, named: bool, columns: RowColumns
+) -> Iterator[Document]:
+    """Yield the book, the text or the rows of one file; `name` is its name in messages, and the id
+    of a text or book if texts are `named`. Raises OSError if the file can't be read."""
+    plain = plain_name(path)
+    with opened(path) as file:
+        lines: Lines = file
+        form = input_format
+        if form == "auto" and path == STDIN:
+            form, lines = guess_format(cut_lines(file))
+        elif form == "auto":
+            # `book_of` says why a file that is not read is not.
+            form = "refused" if plain.lower().endswith(tuple(NOT_READ)) else book_format(plain)
+        if form == "refused" or (form in BOOK_FORMATS and form not in ("text", "markdown")):
+            data = file.read(MAX_FILE + 1)
+            documents = iter([document_of(name, book_of, plain, data, input_format)])
+        else:
+            documents = stories_in(lines, name, form, columns)
+        for document in documents:
+            if named and form not in ROWS and document.problem is None:
+                document = document._replace(content={"id": name, "text": document.content})
+            yield document
 
 
 def count_story_files(paths: Iterable[str], input_format: str = "auto") -> int:

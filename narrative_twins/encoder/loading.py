@@ -487,16 +487,20 @@ def read_checkpoint_settings(
                 raise ValueError(f"{file} is missing; get it, or set {_USE}")
         transformer = read_json(name, "sentence_bert_config.json", hub) or {}
         general = read_json(name, "config_sentence_transformers.json", hub) or {}
-        # Adding raises an error unless the prompt is a text.
-        prompts = {name: "" + (text or "") for name, text in (general.get("prompts") or {}).items()}
-        default = general.get("default_prompt_name")
         return CheckpointSettings(
             _pooling_name(folders, config),
             bool(transformer.get("do_lower_case")),
             bool(config.get("include_prompt", True)),
-            prompts,
-            "" if default is None else prompts[default],
+            *_saved_prompts(general),
         )
+
+
+def _saved_prompts(config: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+    """Return the prompts by name, and the default prompt, as sentence-transformers saves them."""
+    # Adding raises an error unless the prompt is a text.
+    prompts = {name: "" + (text or "") for name, text in (config.get("prompts") or {}).items()}
+    default = config.get("default_prompt_name")
+    return prompts, "" if default is None else prompts[default]
 
 
 def module_settings(model: Any) -> CheckpointSettings:

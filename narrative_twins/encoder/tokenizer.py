@@ -18,6 +18,8 @@ from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Order, StoryError
 
 Ids: TypeAlias = NDArray[np.int32]
+_RangeIds: TypeAlias = tuple[list[Ids], list[Ids], bool]
+"""What `StoryTokenizer._range_ids` yields for a range of sentences."""
 Mask: TypeAlias = NDArray[np.bool_]
 
 _ANCHOR = "a"
@@ -196,30 +198,35 @@ class StoryTokenizer:
         tokenizer."""
         prepared = [self.texts(sentences) for sentences in stories]
         spans = [list(_ranges(texts)) for texts in prepared]
-        ranges = [
-            texts[lo:hi] for texts, each in zip(prepared, spans, strict=True) for lo, hi in each
-        ]
+        pairs = zip(prepared, spans, strict=True)
+        ranges = [texts[lo:hi] for texts, each in pairs for lo, hi in each]
         are_short = sum(len(text) for texts in ranges for text in texts) <= PIECE
         groups = [ranges] if are_short else [[texts] for texts in ranges]
         tokenized = chain.from_iterable(map(self._range_ids, groups))
         for texts, each in zip(prepared, spans, strict=True):
-            first: list[Ids] = []
-            later: list[Ids] = []
-            concatenates = self._splits_at_spaces
-            for lo, _ in each:
-                # The first sentence of a range is also the last one of the range before it.
-                at_start, after, range_concatenates = next(tokenized)
-                first += at_start[len(first) - lo :]
-                later += after[len(later) - lo :]
-                concatenates = concatenates and range_concatenates
-            empty = [i for i, ids in enumerate(first) if not len(ids)]
-            if empty:
-                sentence = f"sentence {empty[0]} ({texts[empty[0]][:40]!r})"
-                yield StoryError(f"{sentence} has no tokens for this encoder; remove it")
-            else:
-                yield TokenizedStory(self, texts, first, later, concatenates)
+            yield self._story_of_ranges(texts, [lo for lo, _ in each], tokenized)
 
-    def _range_ids(self, ranges: list[list[str]]) -> Iterator[tuple[list[Ids], list[Ids], bool]]:
+    def _story_of_ranges(
+        self, texts: list[str], starts: Sequence[int], tokenized: Iterator[_RangeIds]
+    ) -> TokenizedStory | StoryError:
+        """Join the next values of `tokenized`, one for each range of sentences, whose first ones
+        are `starts`. Returns a StoryError if a sentence has no tokens."""
+        first: list[Ids] = []
+        later: list[Ids] = []
+        concatenates = self._splits_at_spaces
+        for lo in starts:
+            # The first sentence of a range is also the last one of the range before it.
+            at_start, after, range_concatenates = next(tokenized)
+            first += at_start[len(first) - lo :]
+            later += after[len(later) - lo :]
+            concatenates = concatenates and range_concatenates
+        for i, ids in enumerate(first):
+            if not len(ids):
+                sentence = f"sentence {i} ({texts[i][:40]!r})"
+                return StoryError(f"{sentence} has no tokens for this encoder; remove it")
+        return TokenizedStory(self, texts, first, later, concatenates)
+
+    def _range_ids(self, ranges: list[list[str]]) -> Iterator[_RangeIds]:
         """Yield three values for each list of neighboring sentences: the token ids of each sentence
         at the start of a text, the token ids of each sentence after another one, and whether such
         ids, concatenated in any order of the sentences, are the ids of their text."""

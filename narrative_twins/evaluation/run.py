@@ -97,7 +97,7 @@ def evaluate(
     # Tables say how many stories are truncated.
     options = ScoringOptions.of_call(options, fields, on_truncation="ignore")
     folder = None if out is None else Path(out)
-    loading, progress = loading or {}, options.progress
+    loading = loading or {}
     scoring: dict[str, Any] = {
         "folder": folder and folder / "scores",
         "loading": loading,
@@ -106,7 +106,7 @@ def evaluate(
     scorers: list[tuple[str, Scorer]] = [
         *((n, partial(encoder_runs, name=n, encoders=e, **scoring)) for n, e in _named(encoders)),
         *((n, partial(saved_runs, files=_as_list(f))) for n, f in (results or {}).items()),
-        *baseline_scorers(baselines, sentence_encoder, loading, progress),
+        *baseline_scorers(baselines, sentence_encoder, loading, options.progress),
     ]
     _check_scorers(scorers, sets)
     values: list[pd.DataFrame] = []
@@ -114,12 +114,25 @@ def evaluate(
     for stories in sets:
         values += measure_people(stories)
         for name, score in scorers:
-            if progress:
+            if options.progress:
                 print(for_terminal(f"{stories.name}: {name}"), file=sys.stderr)
             runs = list(score(stories))
             values += measure(stories, name, runs, rule)
             notes += [(stories.name, note) for note in _notes(stories, name, runs)]
         notes += [(stories.name, note) for note in _vector_notes(scorers, sentence_encoder)]
+    return _compared(values, sets, rule, against, notes, folder)
+
+
+def _compared(
+    values: Sequence[pd.DataFrame],
+    sets: Sequence[LabelledStories],
+    rule: Rule,
+    against: str | None,
+    notes: Sequence[tuple[str, str]],
+    folder: Path | None,
+) -> Comparison:
+    """Return the comparison of measured values, and write it to `folder`. Raises ValueError if a
+    set of stories has no row `against`."""
     summaries = [DataSummary.of(stories, rule) for stories in sets]
     comparison = Comparison(pd.concat(values, ignore_index=True), summaries, against, notes)
     if against is not None:

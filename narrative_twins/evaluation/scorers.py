@@ -117,21 +117,25 @@ def _results(
 def baseline_scorers(
     names: str | Iterable[str] | None, encoder: Any, loading: Mapping[str, Any], progress: Any
 ) -> Iterator[tuple[str, Scorer]]:
-    """Yield the name and the scorer of each baseline in `names`. None are all baselines, but those
-    that embed texts only if there is an `encoder` for them: by the encoder under test they would
-    measure it once more, under another name. They share `encoder`, by default the default encoder;
-    it is loaded if it is a path, with device and dtype from `loading`."""
-    if names is not None and not isinstance(names, str):
-        names = list(names)
-    baselines = [] if names == [] else BASELINES.resolve(names)
-    if names is None and encoder is None:
-        baselines = [each for each in baselines if not isinstance(each, EmbeddingBaseline)]
-    embeds = any(isinstance(baseline, EmbeddingBaseline) for baseline in baselines)
-    if embeds and not hasattr(encoder, "encode"):
-        shared = {name: value for name, value in loading.items() if name in ("device", "dtype")}
+    """Yield the name and the scorer of each baseline in `names`, see `_baseline_names`. Those that
+    embed texts share `encoder`, by default the default encoder; it is loaded if it is a path, with
+    device and dtype from `loading`."""
+    selected = _baseline_names(names, embed=encoder is not None)
+    if not set(selected).isdisjoint(embedding_baselines()) and not hasattr(encoder, "encode"):
+        shared = {key: loading[key] for key in ("device", "dtype") if key in loading}
         encoder = StoryEncoder.from_pretrained(encoder, **shared)
-    for name in (baseline.name for baseline in baselines):
+    for name in selected:
         yield name, partial(_baseline_runs, name=name, encoder=encoder, progress=progress)
+
+
+def _baseline_names(names: str | Iterable[str] | None, embed: bool) -> list[str]:
+    """Return the names of baselines; None are all, but those that embed texts only with `embed`:
+    by the encoder under test they would measure it once more, under another name."""
+    if names is None:
+        every = [baseline.name for baseline in BASELINES.resolve(None)]
+        return every if embed else [name for name in every if name not in embedding_baselines()]
+    names = names if isinstance(names, str) else list(names)
+    return [baseline.name for baseline in BASELINES.resolve(names)] if names else []
 
 
 def embedding_baselines() -> list[str]:

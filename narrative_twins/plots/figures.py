@@ -87,25 +87,28 @@ def salience_figure(
             axes.set_title(fit_text(figure, name, inner), loc="left", pad=3, size=7)
             _draw_curve(axes, number, np.asarray(values, np.float64), windows)
             if has_borders:
-                for lo, _ in windows[1:]:
-                    axes.axvline(
-                        lo + 0.5, label="border", color=MUTED, lw=0.6, ls=(0, (1, 2)), zorder=0
-                    )
+                _draw_borders(axes, windows)
             _number_sentences(axes, number, values, sorted(labelled.get(name, ())), inner)
             axes.tick_params(labelbottom=number == len(scores) - 1)
         hidden = "" if has_borders else f" ({len(windows)} windows, too narrow to be marked)"
         axes.set_xlabel(unit + hidden, labelpad=2)
-        y = below - _AXIS
-        for i in key:
-            y -= LINE_HEIGHT
-            x = (_LEFT - 0.1) / width
-            figure.text(x, y / height, str(i + 1), ha="right", va="baseline", weight="bold")
-            write_line(figure, _LEFT, y, sentences[i], inner)
-        y -= LINE_HEIGHT / 2
-        for line in lines:
-            y -= LINE_HEIGHT
-            write_line(figure, 0.1, y, line, width - 0.2, color=MUTED)
+        _write_below(figure, below - _AXIS, {i + 1: sentences[i] for i in key}, lines)
     return figure
+
+
+def _write_below(figure: Figure, y: float, key: Mapping[int, str], notes: Iterable[str]) -> None:
+    """Write the first words of the sentences in `key`, each with its number, and the lines of the
+    notes, from `y` inches above the lower edge of the figure downwards."""
+    width, height = figure.get_size_inches()
+    for number, sentence in key.items():
+        y -= LINE_HEIGHT
+        x = (_LEFT - 0.1) / width
+        figure.text(x, y / height, str(number), ha="right", va="baseline", weight="bold")
+        write_line(figure, _LEFT, y, sentence, width - _LEFT - _RIGHT)
+    y -= LINE_HEIGHT / 2
+    for line in notes:
+        y -= LINE_HEIGHT
+        write_line(figure, 0.1, y, line, width - 0.2, color=MUTED)
 
 
 def space_labels(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -122,6 +125,12 @@ def space_labels(wanted: Sequence[float], gap: float, low: float, high: float) -
         positions[i] = min(positions[i], high)
         high = positions[i] - gap
     return positions
+
+
+def _draw_borders(axes: Axes, windows: Sequence[tuple[int, int]]) -> None:
+    """Draw a dotted line between each two windows."""
+    for lo, _ in windows[1:]:
+        axes.axvline(lo + 0.5, label="border", color=MUTED, lw=0.6, ls=(0, (1, 2)), zorder=0)
 
 
 def _draw_curve(

@@ -133,17 +133,15 @@ class StorySalience(Scored, Mapping[str, Any]):
         context, cut = data.get("context_tokens"), data.get("cut_tokens", 0)
         if not scores or not isinstance(context, int | None) or not isinstance(cut, int):
             raise ValueError("this is not a result: it has no scores, or numbers of tokens")
-        # Results that were saved without a dtype or a similarity have None.
-        keys = ("approximate", "dtype", "similarity")
-        about: dict[str, Any] = {
-            key: None if data.get(key) is None else str(data[key]) for key in (*keys, "file")
-        }
         row, rows = data.get("row", index), data.get("rows") or ()
-        if not isinstance(row, int) or not all(isinstance(each, int) for each in rows):
+        if not all(isinstance(each, int) for each in (row, *rows)):
             raise ValueError("this is not a result: its row is not a number")
         kept = {str(key): data[key] for key in data if key not in RESULT_KEYS}
         place: dict[str, Any] = {"index": index, "row": row, "rows": tuple(rows), "kept": kept}
-        return cls(story, scores, context, cut, **about, **place)
+        # Results that were saved without a dtype or a similarity have None.
+        keys = ("approximate", "dtype", "similarity", "file")
+        texts: dict[str, Any] = {key: str(data[key]) for key in keys if data.get(key) is not None}
+        return cls(story, scores, context, cut, **texts, **place)
 
     def of_row(self, document: Document, index: int) -> StorySalience:
         """Return this result with the row, the file and the kept columns of the document that the

@@ -213,12 +213,9 @@ def _csv(results: Iterable[StorySalience], layout: Layout) -> Pieces:
         top = len(windows) if layout.top is None else layout.top
         for i in sorted(highest(result, top)):
             scores = [values[i] for values in result.scores.values()]
-            kept = (
-                {key: values[i] for key, values in result.kept.items()}
-                if result.rows
-                else (result.kept)
-            )
-            row = result.rows[i] if result.rows else result.row
+            row, kept = result.row, result.kept
+            if result.rows:  # one for each sentence
+                row, kept = result.rows[i], {key: values[i] for key, values in kept.items()}
             about = [result.file, row, name, i, windows[i], *result.spans[i], result.sentences[i]]
             lines.append(_row(*about, *(shown_json(kept.get(key)) for key in columns), *scores))
         yield "".join(lines)

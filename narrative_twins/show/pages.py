@@ -18,6 +18,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from narrative_twins.books.result import BookSalience
+from narrative_twins.books.table import Unit
 from narrative_twins.plots.shades import PALE_DARK, STRONG_DARK, palette, shares, steps
 from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.ranking import PRIMARY_OPERATION, compared, highest, marked, shaded
@@ -136,17 +137,20 @@ def book_reading(result: BookSalience) -> Markup:
     most salient scene and sentence; an extract; and the text, whose sentences are shaded."""
     sentences, chapters = result.sentences, result.chapters
     has_text = "sentence" in result.levels
-    ranks = chapters.rank() if "chapter" in result.levels else []
+    ranks = chapters.rank() if "chapter" in result.levels else range(len(chapters))
     alone = {lo for lo, hi in sentences.windows if hi - lo == 1}
     values = compared(sentences) if has_text else []
     scenes = compared(result.scenes) if "scene" in result.levels else []
-    rows = []
-    for chapter in sorted(chapters, key=lambda unit: ranks[unit.index] if ranks else unit.index):
+
+    def row_of(chapter: Unit) -> tuple[Unit, int | None, int | None]:
+        """Return a chapter with its most salient sentence and scene, if there are any to choose."""
         inside = range(*result.sentences_of(chapter)) if has_text else range(0)
         best = max(inside, key=lambda i: (i not in alone, values[i]), default=None)
         lo, hi = chapter.inside
         scene = max(range(lo, hi), key=scenes.__getitem__) if scenes and hi - lo > 1 else None
-        rows.append((chapter, best, scene))
+        return chapter, best, scene
+
+    rows = [row_of(unit) for unit in sorted(chapters, key=lambda unit: ranks[unit.index])]
     return _rendered(
         "book",
         result=result,

@@ -122,13 +122,13 @@ def _story_of(
 ) -> Document:
     """Return the story of some rows, whose contents are pairs of their sentence, and the column and
     value of their place in the story."""
-    shown = _shown([each.row for each in members])
-    name = f"{file}, " * bool(file) + f"story {key!r} (rows {shown})"
+    numbers = tuple(each.row for each in members)
+    name = f"{file}, " * bool(file) + f"story {key!r} (rows {_shown(numbers)})"
     places = [each.content[1] for each in members]
     try:
         order = reading_order(places, [each.name for each in members], columns.order is not None)
     except ValueError as error:
-        return Document(name, None, str(error), members[0].row, rows=tuple(m.row for m in members))
+        return Document(name, None, str(error), numbers[0], rows=numbers)
     if places[0] is not None and columns.order is None and order != sorted(order):
         columns.say(
             f"the sentences of a story are sorted by the column {places[0][0]!r}; --order takes"
@@ -137,8 +137,8 @@ def _story_of(
     members_in_order = [members[at] for at in order]
     content = {"id": key, "sentences": [each.content[0] for each in members_in_order]}
     kept = {column: [each.kept[column] for each in members_in_order] for column in columns.keep}
-    rows = tuple(each.row for each in members_in_order)
-    return Document(name, content, row=members[0].row, rows=rows, kept=kept)
+    rows = tuple(numbers[at] for at in order)
+    return Document(name, content, row=numbers[0], rows=rows, kept=kept)
 
 
 def _key(row: Any, column: str) -> str | int:

@@ -75,22 +75,30 @@ def rows_in(
     JSON file what `rows_in_json` yields. A line or text of more than `MAX_LINE` bytes, or a JSON
     file of more than `MAX_DOCUMENT`, becomes a problem. A table without one of the `columns` is a
     single problem."""
-    if form == "csv":
-        yield from _table(name, file, columns or RowColumns())
-    elif form == "jsonl":
-        lines = enumerate(cut_lines(file), start=1)
-        full = ((number, line) for number, line in lines if line.strip(_BLANK))
-        for row, (number, line) in enumerate(full):
-            yield document_of(f"{name}, line {number}", _json_line, line, row=row)
-    elif form == "json":
-        column = columns.story if columns else None
-        document = document_of(name, lambda: [*rows_in_json(read_json(file), column)])
-        for row, (place, content) in enumerate(document.content or ()):
-            yield Document(f"{name}, {place}" if place else name, content, row=row)
-        if document.problem is not None:
-            yield document
-    else:
-        yield document_of(name, lambda: split_front_matter(decode(_read_all(file, MAX_LINE))).story)
+    readers = {"csv": _table, "jsonl": _json_lines, "json": _json_document}
+    yield from readers.get(form, _text)(name, file, columns or RowColumns())
+
+
+def _json_lines(name: str, file: Lines, columns: RowColumns) -> Iterator[Document]:
+    """Yield the lines of a JSON Lines file that are not blank, see `rows_in`."""
+    lines = enumerate(cut_lines(file), start=1)
+    full = ((number, line) for number, line in lines if line.strip(_BLANK))
+    for row, (number, line) in enumerate(full):
+        yield document_of(f"{name}, line {number}", _json_line, line, row=row)
+
+
+def _json_document(name: str, file: Lines, columns: RowColumns) -> Iterator[Document]:
+    """Yield the rows of a JSON file, see `rows_in`."""
+    document = document_of(name, lambda: [*rows_in_json(read_json(file), columns.story)])
+    for row, (place, content) in enumerate(document.content or ()):
+        yield Document(f"{name}, {place}" if place else name, content, row=row)
+    if document.problem is not None:
+        yield document
+
+
+def _text(name: str, file: Lines, columns: RowColumns) -> Iterator[Document]:
+    """Yield a text file as one document, without front matter."""
+    yield document_of(name, lambda: split_front_matter(decode(_read_all(file, MAX_LINE))).story)
 
 
 def cut_lines(file: Lines) -> Iterator[bytes]:

@@ -176,19 +176,20 @@ def story_column(names: tuple[str, ...], asked: str | None, is_grouped: bool) ->
     `has`, if there is no such column."""
     if asked in names or not names:
         return asked or ""
-    if asked is None and len(names) == 1:
-        return names[0]
-    by_name = {name.strip().lower(): name for name in names}
-    if asked is None and (is_grouped or "sentence" not in by_name):
-        for name in ("sentence",) * is_grouped + TEXT_COLUMNS:
-            if name in by_name:
-                return by_name[name]
-    what = f"no column {asked!r}" if asked else "no column of stories that is known"
-    group = ""
-    if asked is None and "sentence" in by_name:
-        group = "; if each row is a sentence, --group COLUMN makes stories of rows"
+    problem, hint = f"no column {asked!r}", ""
+    if asked is None:
+        if len(names) == 1:
+            return names[0]
+        by_name = {name.strip().lower(): name for name in names}
+        if is_grouped or "sentence" not in by_name:
+            usual = [name for name in ("sentence", *TEXT_COLUMNS) if name in by_name]
+            if usual:
+                return by_name[usual[0]]
+        else:
+            hint = "; if each row is a sentence, --group COLUMN makes stories of rows"
+        problem = "no column of stories that is known"
     shown = ", ".join(names[:20])
-    raise ValueError(f"has {what} (its columns: {shown}); name one of them with --column{group}")
+    raise ValueError(f"has {problem} (its columns: {shown}); name one of them with --column{hint}")
 
 
 def kept_of(row: Any, columns: RowColumns, place: str) -> dict[str, Any]:
