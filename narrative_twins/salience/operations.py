@@ -353,7 +353,7 @@ class Disruption(Operation):
         " compare each score with what is usual at its place."
     )
     decline: ClassVar[float] = 1.25
-    """After n sentences of a window, a usual score falls as n ** -`decline`: docs/evaluation.md."""
+    """After n sentences of a window, a usual score falls as n ** -`decline`: docs/agreement.md."""
 
     def orders(self, window: Window) -> Iterator[Order]:
         """Yield, for each sentence of the window, the text up to and including this sentence."""
