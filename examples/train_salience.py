@@ -26,7 +26,12 @@ from narrative_twins import (
 )
 from narrative_twins.data import load_story_salience, load_story_twins, select_split
 from narrative_twins.salience.operations import resolve_operations
-from narrative_twins.training import parse_arguments, run_summary
+from narrative_twins.training import (
+    EstimateCallback,
+    estimate_training,
+    parse_arguments,
+    run_summary,
+)
 
 DEFAULTS = {
     "output_dir": "runs/salience",
@@ -109,7 +114,15 @@ def main() -> None:
     )
     trainer.facts = script.card_facts()
 
-    # 7. Train, and save the encoder with its card; with `lora`, the adapter alone.
+    # 7. What training will take; with `--estimate`, that is all.
+    estimate = estimate_training(trainer)
+    if trainer.is_world_process_zero():
+        print(estimate)
+    if script.estimate:
+        return
+    trainer.add_callback(EstimateCallback(estimate))
+
+    # 8. Train, and save the encoder with its card; with `lora`, the adapter alone.
     merged = script.lora is None
     trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
     trainer.save_encoder(Path(arguments.output_dir) / "final", merged=merged)

@@ -5,6 +5,11 @@ from narrative_twins.extras import check_extra as _check_extra
 
 _check_extra("train")
 
+from narrative_twins.training.estimate import EstimateCallback as EstimateCallback
+from narrative_twins.training.estimate import TrainingEstimate as TrainingEstimate
+from narrative_twins.training.estimate import TrainingMemory as TrainingMemory
+from narrative_twins.training.estimate import estimate_training as estimate_training
+from narrative_twins.training.estimate import training_memory as training_memory
 from narrative_twins.training.evaluators import SalienceEvaluator as SalienceEvaluator
 from narrative_twins.training.evaluators import TwinsEvaluator as TwinsEvaluator
 from narrative_twins.training.losses import NarrativeTwinsLoss as NarrativeTwinsLoss

@@ -388,7 +388,7 @@ class NarrativeTwinsLoss(WindowLoss):
         in_story_negatives: bool = True,
         in_batch_negatives: bool = True,
         distractor_loss: DistractorLoss = "joint",
-        gather_across_devices: bool = False,
+        gather_across_devices: bool = True,
         mini_batch_size: int | None = None,
     ) -> None:
         super().__init__(model, mini_batch_size)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ from narrative_twins.encoder.adapters import lora_config
 from narrative_twins.encoder.loading import Pooling
 from narrative_twins.hub.facts import EncoderFacts, read_fact_values
 from narrative_twins.training.trainer import last_complete_checkpoint, setting
+
+logger = logging.getLogger(__name__)
 
 SMOKE: dict[str, Any] = {
     "encoder": None,
@@ -57,6 +61,7 @@ class ScriptArguments:
     max_train_rows: int | None = setting(None, "Maximum rows to train on; the first are used.")
     max_eval_rows: int | None = setting(None, "Maximum validation rows; the first are used.")
     card: str | None = setting(None, "A YAML file of facts for the model card, such as license.")
+    estimate: bool = setting(False, "Print what training would take, and end.")
     resume: bool = setting(False, "Resume from the last checkpoint in output_dir, if any.")
     smoke: bool = setting(False, "Test run: a few steps on a few rows.")
 
@@ -105,6 +110,7 @@ def parse_arguments(
     the path, relative to this file, of another such file with the settings that this file lacks.
     `{seed}` in `output_dir` becomes the seed, so that each seed has its folder. With `--resume`,
     `resume_from_checkpoint` is the last complete checkpoint of this folder, if there is one.
+    The batch sizes of training are of all processes together, which share each batch.
 
     Args:
         training, script: the classes of the training arguments and of the script arguments.
@@ -137,7 +143,31 @@ def parse_arguments(
         arguments.resume_from_checkpoint = last_complete_checkpoint(Path(arguments.output_dir))
     # A config that validates before the first step may be run without validation.
     arguments.eval_on_start &= arguments.eval_strategy != "no"
+    if problem := _divide_batches(arguments):
+        parser.error(problem)
     return arguments, script_arguments
+
+
+def _divide_batches(arguments: Any) -> str | None:
+    """Divide the batch size of training by the number of processes, so that a step has as many rows
+    on any number. Return what is wrong if this is not possible, else None."""
+    processes = arguments.world_size * max(1, arguments.n_gpu)
+    if processes == 1 and os.environ.get("ACCELERATE_USE_CPU") and "MASTER_PORT" in os.environ:
+        logger.warning(
+            "accelerate launch --cpu starts one process, whatever --num_processes is; to train in"
+            " two: torchrun --nproc_per_node 2 SCRIPT --use_cpu"
+        )
+    for name in ("per_device_train_batch_size", "window_batch_size"):
+        size = getattr(arguments, name, None)
+        if size is None or processes == 1:
+            continue
+        if size % processes:
+            return (
+                f"{name} {size} can't be divided among {processes} processes, which share each"
+                f" batch; set it to {-(-size // processes) * processes}"
+            )
+        setattr(arguments, name, size // processes)
+    return None
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class NarrativeTwinsTrainingArguments(SentenceTransformerTrainingArguments):
         "joint", "'joint': negatives of stories; 'separate': pairs in a loss of their own."
     )
     temperature: float = setting(0.05, "Cosine similarities are divided by this.")
-    gather_across_devices: bool = setting(False, "Whether processes share their negatives.")
+    gather_across_devices: bool = setting(True, "Whether processes share their negatives.")
     context_tokens: int | None = setting(None, "Maximum tokens per text; default: the model's.")
     mini_batch_size: int | None = setting(None, "Texts encoded at a time, for less memory.")
     window_batch_size: int | None = setting(None, "Rows per batch of stories in windows.")
@@ -206,7 +206,13 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             **options,
         )
         if self.is_fsdp_enabled:
-            raise ValueError("FSDP is not supported; train without it (DDP, one encoder per GPU)")
+            raise ValueError(
+                "FSDP is not supported: the loss pools token states of the whole encoder, whose"
+                " weights FSDP spreads over GPUs. Train without it, with one encoder per GPU; if"
+                " the encoder does not fit, train an adapter (lora: in a config, with dtype"
+                " bfloat16), encode fewer texts at a time (mini_batch_size) or set"
+                " gradient_checkpointing"
+            )
         self.add_callback(ReportCallback())
         self.add_callback(EpochCallback(self))
         self.add_callback(EvaluateAtEndCallback())

@@ -68,6 +68,33 @@ def test_resuming_and_validation_follow_from_other_settings(tmp_path):
     assert not parsed(*flags, "--eval_strategy", "no", defaults=defaults)[0].eval_on_start
 
 
+@pytest.mark.parametrize(("world", "gpus"), [(4, 1), (2, 2), (4, 0)])
+def test_processes_share_each_batch(world, gpus, monkeypatch, capsys):
+    """On one process the sizes are those of the flags."""
+    flags = "--per_device_train_batch_size", 16, "--window_batch_size", 4
+    assert parsed(*flags)[0].per_device_train_batch_size == 16
+    for name, value in (("world_size", world), ("n_gpu", gpus)):
+        monkeypatch.setattr(NarrativeTwinsTrainingArguments, name, value)
+    arguments, _ = parsed(*flags)
+    assert (arguments.per_device_train_batch_size, arguments.window_batch_size) == (4, 1)
+    with pytest.raises(SystemExit):
+        parsed("--per_device_train_batch_size", 18)
+    message = (
+        "batch_size 18 can't be divided among 4 processes, which share each batch; set it to 20"
+    )
+    assert message in capsys.readouterr().err
+
+
+def test_launch_of_two_processes_on_a_cpu_starts_one(monkeypatch, caplog):
+    """`accelerate launch --cpu --num_processes 2` sets these variables."""
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "True")
+    parsed()
+    assert "starts one process" not in caplog.text
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    parsed()
+    assert "torchrun --nproc_per_node 2" in caplog.text
+
+
 def test_facts_for_the_card(tmp_path):
     """Of a path only the last part is shown."""
     (tmp_path / "card.yaml").write_text("license: mit\n")

@@ -141,7 +141,7 @@ def test_two_processes_train_as_one(tmp_path, bert_folder):
             cases.append((shares, options | {"mini_batch_size": size}))
             expected.append(alone)
     script = ["train_roc.py", "--smoke", "--use_cpu", "--encoder", bert_folder]
-    script += ["--output_dir", str(tmp_path / "script"), "--gather_across_devices", "true"]
+    script += ["--output_dir", str(tmp_path / "script")]
     both = run_two(tmp_path, encoder, cases, RUNS, script)
 
     # Losses and gradients, although numbers of rows, windows and mini-batches differ.
@@ -158,9 +158,12 @@ def test_two_processes_train_as_one(tmp_path, bert_folder):
         weights, others = (each["weights"] for each in runs)
         assert all(torch.equal(weights[name], others[name]) for name in weights)
         assert any(not torch.equal(weights[name], start[name]) for name in weights)
-    # A script prints once, for both: each has half of the rows.
+    # A script prints once, for both: each has half of the rows of a batch, and an epoch as many
+    # steps as on one process.
     first, second = (results["printed"] for results in both)
-    assert "on 2 processes (cpu)" in first and "2.00 epochs" in first and not second
+    assert "on 2 processes (cpu)" in first and "1.00 epochs" in first and not second
+    assert "8 rows (4 on each of 2 processes), 32 texts" in first
+    assert "up to 30 negatives each" in first
     assert "eval_loss" in json.loads((tmp_path / "script" / "eval_results.json").read_text())
 
 
