@@ -10,6 +10,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # Research data that can't be redistributed, for `make parity`, `make figures` and the targets of research/.
 DATA ?= ../shared/data
+# What tests the accessibility of pages.
+AXE ?= axe-core@4.14.1
 # The public address of the repository, for `make dist`.
 REPOSITORY ?=
 # Precision and operations on film synopses for `make figures`; shifting there takes twenty minutes on two cores.
@@ -27,7 +29,7 @@ WORKERS ?= 2
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 --durations 25 --durations-min 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo app test test-all test-app lint corpora-test parity figures artefacts speed speed-training speed-books tradeoff lowest dist docs repository clean
+.PHONY: help demo app test test-all test-app screenshots lint corpora-test parity figures artefacts speed speed-training speed-books tradeoff lowest dist docs repository clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -56,6 +58,7 @@ $(VENV)/dev: $(VENV)/torch setup.cfg
 
 $(VENV)/browser: $(VENV)/dev
 	$(INSTALL) --editable ".[dev,demo,app-test]"
+	npm install --silent --no-fund --no-audit --prefix $(VENV)/axe $(AXE) || echo "Without npm, accessibility is not tested."
 	touch $@
 
 $(VENV)/docs: $(VENV)/core
@@ -73,11 +76,14 @@ app: $(VENV)/dev  ## the web page, until Ctrl-C
 test: $(VENV)/dev  ## all tests but the slow ones, offline
 	$(PYTEST) -m "not slow"
 
-test-all: lint  ## linters, types and all tests
+test-all: lint $(VENV)/browser  ## linters, types and all tests
 	$(PYTEST)
 
-test-app: $(VENV)/browser  ## the pages in headless Chromium, if it is installed
+test-app: $(VENV)/browser  ## the pages in headless Chromium; needs Chromium and npm (Debian: apt-get install chromium npm)
 	HF_HUB_OFFLINE=1 $(BIN)/pytest -rs $(wildcard tests/*/test_*_in_browser.py)
+
+screenshots: $(VENV)/browser  ## the pictures of the page in docs and README, taken in Chromium
+	HF_HUB_OFFLINE=1 PYTHONPATH=tests $(BIN)/python -m support.screenshots
 
 lint: $(VENV)/dev  ## linters, and types as on Linux, Windows and macOS
 	$(BIN)/ruff check

@@ -18,4 +18,5 @@ from narrative_twins.app.server import serve
 if __name__ == "__main__":
     names = filter(None, [os.environ.get("SPACE_HOST")])
     with closing(Scoring(max_sentences=50)) as scoring, suppress(KeyboardInterrupt):
-        serve(lambda: ScoringPage(scoring), "0.0.0.0", 7860, allow_hosts=[*names])
+        port = int(os.environ.get("GRADIO_SERVER_PORT", "7860"))
+        serve(lambda: ScoringPage(scoring), "0.0.0.0", port, allow_hosts=[*names])

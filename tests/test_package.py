@@ -4,6 +4,8 @@ one of them."""
 import email
 import os
 import re
+import subprocess
+import sys
 import tarfile
 import zipfile
 from fnmatch import fnmatch
@@ -15,7 +17,7 @@ import narrative_twins
 
 import distributions
 from distributions import SOURCES, checked_repository, with_public_links
-from support.processes import run_command, run_python
+from support.processes import LIMIT, run_command, run_python, started
 
 ROOT = Path(__file__).parent.parent
 REPOSITORY = "https://github.com/USER/narrative_twins"
@@ -120,6 +122,39 @@ def test_the_quick_start_from_an_installed_package(built, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(target), "HF_HUB_OFFLINE": "1"}
     out = run_python("-c", QUICK_START, cwd=tmp_path, env=environment)
     assert out.split() == [str(target / "narrative_twins" / "__init__.py"), "3"]
+
+
+@pytest.mark.slow
+def test_the_space_starts_from_an_installed_wheel(built, tmp_path):
+    """In an environment with the libraries of this one, but without this package's folder."""
+    pytest.importorskip("gradio", reason="gradio is not installed: .[demo]")
+    import httpx
+
+    run_python("-m", "venv", "--without-pip", tmp_path / "env")
+    python = tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = Path(run_command(python, "-c", where).stdout.strip())
+    libraries = [path for path in sys.path if Path(path).name == "site-packages"]
+    (packages / "libraries.pth").write_text("\n".join(libraries))
+    options = ["--no-deps", "--no-index", "--quiet", "--target", packages]
+    run_python("-m", "pip", "install", *options, built[0])
+    (space := tmp_path / "app.py").write_bytes((ROOT / "examples" / "app.py").read_bytes())
+    installed = "import narrative_twins; print(narrative_twins.__file__)"
+    assert str(packages) in run_command(python, "-c", installed, cwd=tmp_path).stdout
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"HF_HUB_OFFLINE": "1", "GRADIO_SERVER_PORT": "0", "PYTHONUNBUFFERED": "1"}
+    options = {"stdout": subprocess.PIPE, "env": environment, "cwd": tmp_path}
+    with started(python, space, **options) as process:
+        port = process.stdout.readline().strip(" /\n").rpartition(":")[2]
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=LIMIT
+        ) as http:
+            assert "Narrative salience" in http.get("/").text
+            call = "/gradio_api/call/score"
+            story = "Omar cleaned a window. A man cried. Omar wrote a word."
+            values = [story, None, "auto", "one pass", "sentences"]
+            event = http.post(call, json={"data": values}).json()["event_id"]
+            assert http.get(f"{call}/{event}").text.startswith("event: complete")
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,10 @@ class ScoringPage:
                 splits = list(SPLITTERS)
                 info = "Choose lines for verse. Lines and paragraphs are scored like sentences."
                 split = gr.Radio(splits, value=splits[0], label="Split the text into", info=info)
+                info = (
+                    "The code of another language than English, such as de, by which sentences end."
+                )
+                language = gr.Textbox(label="Language", info=info, max_lines=1)
                 names = [each.name for each in resolve_operations(one_pass=self.method == ONE_PASS)]
                 operations = gr.CheckboxGroup(list(OPERATIONS), value=names, label="Operations")
                 info = "auto, a count, or sizes: 7, 7, 6"
@@ -107,7 +111,7 @@ class ScoringPage:
                 method = self._add_method("Scores", self.method)
         panel = Panel("story", status, cancel, self._add_result("story"), score)
         filled = example.click(lambda: EXAMPLE, None, text, api_visibility="private")
-        values = [text, operations, windows, method, split]
+        values = [text, operations, windows, method, split, language]
         self._connect(
             panel, self.scoring.score_story, values, [score.click, text.submit, filled.then]
         )
@@ -210,11 +214,13 @@ class ScoringPage:
         end = {panel.cancel: gr.update(visible=False)}
         try:
             result = job.result()
-        except ERRORS as error:
+        except Exception as error:
             is_wanted = str(error) == CANCELLED
             told = part("status", "Cancelled.") if is_wanted else part("problem", sentence(error))
             back = {panel.result: part("invitation", panel.name)} if is_shown else {}
             yield {**end, **back, panel.status: told}
+            if not isinstance(error, ERRORS):
+                raise  # It is a fault of the program, for the log.
             return
         # Other clients are served meanwhile.
         shown = await asyncio.to_thread(self.shown, panel, result)
@@ -224,7 +230,7 @@ class ScoringPage:
         """Return the changes that show a result."""
         return {
             panel.status: part("status", f"Done: {result.extent}."),
-            panel.result: reading(result, self.scoring.keep(result)),
+            panel.result: reading(result, self.scoring.keep(result), self.scoring.is_english),
         }
 
     def left(self, request: gr.Request) -> None:

@@ -8,7 +8,11 @@ from typing import Any
 from narrative_twins.books.result import BookSalience
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import FORMATS, book_formats
+from narrative_twins.show.language import language_of
 from narrative_twins.show.pages import book_reading, story_reading, templates
+
+_FEW = 20
+"""From so few words, in writing with spaces, the language can't be told."""
 
 
 def part(name: str, *values: Any) -> str:
@@ -17,14 +21,19 @@ def part(name: str, *values: Any) -> str:
     return str(macro(*values))
 
 
-def reading(result: StorySalience | BookSalience, key: str) -> str:
-    """Return a result as HTML, with links to download it by its key."""
-    is_book = isinstance(result, BookSalience)
+def reading(
+    result: StorySalience | BookSalience, key: str, encoder_is_english: bool = False
+) -> str:
+    """Return a result as HTML, with links to download it by its key, and a warning if the text is
+    not English but the encoder is."""
     if isinstance(result, BookSalience):
-        html = book_reading(result)
+        html, text = book_reading(result), " ".join(result.sentences.texts[:500])
     else:
-        html = story_reading(result, title="Your story")
-    return part("next_steps", key, downloads(result), is_book) + str(html)
+        html, text = story_reading(result, title="Your story"), result.story.text
+    is_foreign = encoder_is_english and len(text.split()) > _FEW and language_of(text) != "en"
+    warning = part("not_english") if is_foreign else ""
+    steps = part("next_steps", key, downloads(result), isinstance(result, BookSalience))
+    return warning + steps + str(html)
 
 
 def downloads(result: StorySalience | BookSalience) -> list[str]:

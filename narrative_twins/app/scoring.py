@@ -85,6 +85,7 @@ class Scoring:
 
     def __init__(self, model: str | None = None, max_sentences: int = 500) -> None:
         self.encoder = StoryEncoder.from_pretrained(model)
+        self.is_english = model is None  # as the default encoder is
         self.max_sentences = max_sentences
         self.results: OrderedDict[str, StorySalience | BookSalience] = OrderedDict()
         """The last results by their keys."""
@@ -100,6 +101,7 @@ class Scoring:
         windows: str = "auto",
         method: Method = "one pass",
         split: str = "sentences",
+        language: str = "",
     ) -> Job:
         """Return a job whose result is the `StorySalience` of a story. It raises `ERRORS` if the
         input is not valid.
@@ -108,6 +110,7 @@ class Scoring:
             owner: who can cancel the job.
             text, operations, windows, split: see `Story.parse` and `ScoringOptions`.
             method: one of `METHODS`.
+            language: the code of another language than English, by which sentences are split.
         """
 
         def score(job: Job) -> StorySalience:
@@ -119,7 +122,9 @@ class Scoring:
             # Joins pairs of surrogates, and replaces lone ones, which encoders and browsers can't
             # read.
             clean = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            story = Story.parse(clean, parse_windows(str(windows).strip() or "auto"), split)
+            splitter = str(language or "").strip().lower() if split == "sentences" else ""
+            sizes = parse_windows(str(windows).strip() or "auto")
+            story = Story.parse(clean, sizes, splitter or split)
             approximate = self._approximation(method, clean, len(story))
             options: Any = {"operations": operations, "approximate": approximate}
             (result,) = score_stories(

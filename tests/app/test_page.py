@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from narrative_twins import OPERATIONS, Story, StorySalience, score_book, score_stories
-from narrative_twins.app.result_html import downloads
+from narrative_twins.app.result_html import downloads, reading
 from narrative_twins.app.scoring import EXACT, KEPT, MAX_CHARACTERS, ONE_PASS, Job, Scoring
 from narrative_twins.books.table import LEVELS
 from narrative_twins.encoder.passes import ForwardPasses
@@ -232,6 +232,29 @@ def test_the_chapter_that_is_scored_is_named(own, tmp_path, monkeypatch):
     shares, names = zip(*steps, strict=True)
     assert list(shares) == sorted(shares) and shares[0] == 0 and shares[-1] == 1
     assert list(dict.fromkeys(names)) == ["Chapter 1 of 2", "Chapter 2 of 2"]
+
+
+def test_a_text_that_is_not_english_is_noted_for_an_english_encoder():
+    german = (
+        "Der Mann lief in das Haus, und es regnete. Niemand kam, und er war die Nacht allein. " * 3
+    )
+    english = (
+        "The man ran to the house, and it rained. Nobody came, and he was alone in the night. " * 3
+    )
+    for text, is_noted in ((german, True), (english, False), ("Omar lief.", False)):
+        result = made(text, [(0, len(text))])
+        assert ("does not look like English" in reading(result, "key", True)) is is_noted
+        assert "does not look like English" not in reading(result, "key")
+
+
+def test_a_language_may_be_named(page):
+    pytest.importorskip("sentencex", reason="sentencex is not installed: .[books]")
+    german = "Er kam am 3. Mai. Es regnete."
+    jobs = [page.scoring.score_story("me", german, language=code) for code in ("", " DE")]
+    assert [len(job.future.result(LIMIT).sentences) for job in jobs][1] == 2
+    job = page.scoring.score_story("me", german, language="os:system")
+    with pytest.raises(ValueError, match="the code of a language"):
+        job.future.result(LIMIT)
 
 
 def test_a_limited_number_of_results_is_kept(scoring):

@@ -1,7 +1,7 @@
 """Headless Chromium for tests of pages: what it shows, and what axe-core finds.
 
-Without Chromium, playwright or axe-core the tests are skipped with a warning; where `CI` is set in
-the environment, they fail.
+Without Chromium, playwright or axe-core the tests are skipped with a warning; where
+`REQUIRE_BROWSER` is set in the environment, as by `.ci/run`, they fail.
 """
 
 import os
@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from support.processes import LIMIT
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = "no-sandbox disable-gpu disable-quic no-first-run disable-background-networking".split()
 ARGUMENTS += ["disable-component-update", "disable-sync"]
@@ -26,14 +28,15 @@ IGNORED = "Method not implemented."
 def missing(what: str) -> None:
     """Skip a test, or fail in continuous integration, as something is not installed."""
     message = f"PAGES ARE NOT TESTED IN A BROWSER: {what}; `make test-app` says what is needed"
-    if os.environ.get("CI"):
+    if os.environ.get("REQUIRE_BROWSER"):
         pytest.fail(message)
     warnings.warn(message, stacklevel=2)
     pytest.skip(message)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Headless Chromium of the system, or `missing` is called."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -43,9 +46,15 @@ def browser() -> Iterator[Any]:
         missing(f"Chromium is not installed as {', '.join(NAMES)}")
     with sync_playwright() as play:
         arguments = [f"--{name}" for name in ARGUMENTS]
-        chromium = play.chromium.launch(executable_path=path, args=arguments)
-        yield chromium
-        chromium.close()
+        browser = play.chromium.launch(executable_path=path, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as browser:
+        yield browser
 
 
 @contextmanager
@@ -55,6 +64,7 @@ def opened(browser: Any, address: str, width: int = 1200, **options: Any) -> Ite
     context, requested, messages = browser.new_context(viewport=size, **options), [], []
     context.on("request", lambda sent: requested.append(sent.url))
     context.on("console", lambda told: messages.append(f"{told.type}: {told.text}"))
+    context.set_default_timeout(LIMIT * 1000)
     page = context.new_page()
     page.on("pageerror", lambda error: messages.append(str(error)))
     page.goto(address)
