@@ -25,12 +25,12 @@ def check_extra(extra: str) -> None:
         ):
             continue
         try:
-            found = version(requirement.name)
+            installed = version(requirement.name)
         except PackageNotFoundError:
             missing.append(requirement.name)
             continue
-        if not requirement.specifier.contains(found, prereleases=True):
-            old.append(f"{requirement.name} must be {requirement.specifier} but is {found}")
+        if not requirement.specifier.contains(installed, prereleases=True):
+            old.append(f"{requirement.name} must be {requirement.specifier} but is {installed}")
     if missing or old:
         problems = [f"not installed: {', '.join(missing)}"] * bool(missing) + old
         raise ImportError(

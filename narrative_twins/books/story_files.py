@@ -85,9 +85,9 @@ def read_story_files(
 ) -> Iterator[Document]:
     """Read the stories of some files, lazily and in bounded memory.
 
-    One story is: a text or Markdown file, which is not searched for chapters; a book in HTML, EPUB,
-    Word or PDF; a row of a table, of a JSON, JSON Lines or Parquet file, or of a data set on the
-    Hub, all splits included. A story that can't be read is yielded as a problem.
+    One story is: a text or Markdown file, which is not searched for chapters; a file of another
+    format in `BOOK_FORMATS`; a row of a table, of a JSON, JSON Lines or Parquet file, or of a data
+    set on the Hub, all splits included. A story that can't be read is yielded as a problem.
 
     Args:
         paths: files, folders (see `files_of`) and ids of data sets on the Hub; `-`: standard input.

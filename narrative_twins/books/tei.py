@@ -235,8 +235,10 @@ def _is_in_capitals(speaker: Any) -> bool:
 
 
 def _set_spaces(root: Any) -> None:
-    """Remove space between words and marks that are elements of their own, `w` and `pc`, where it
-    is only the layout of the file: all of it if spaces are elements, `c`."""
+    """Remove white space that is only the layout of the file from a text in which each word is an
+    element `w` and each punctuation mark an element `pc`. If spaces are elements `c`, all white
+    space between elements is layout; if not, only that before a closing and after an opening mark.
+    """
     has_spaces = any((each.text or "x").isspace() for each in elements(root, "c"))
     before: Any = None  # the word or mark before
     for element in root.iter():

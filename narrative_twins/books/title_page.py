@@ -40,9 +40,14 @@ def _is_title_page(paragraphs: Sequence[Block]) -> bool:
 def title_of_book(
     first: Sequence[Block], headings: Sequence[Block], title: str | None
 ) -> str | None:
-    """Return the title of a book if the first heading is the title, else None. `first` has the
-    headings before the first chapter, `headings` all headings. The heading must repeat `title`,
-    which the file names; if `title` is None, all other headings must be deeper."""
+    """Return the title of a book if its first heading is the title, else None.
+
+    Args:
+        first: the headings before the first chapter; a single one is a heading of this chapter.
+        headings: all headings of the book.
+        title: the title in the metadata of the file, which the first heading then has to repeat;
+            None without one: then all other headings have to be on a lower level.
+    """
     if len(first) < 2:
         return None
     if title is not None:

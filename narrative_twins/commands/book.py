@@ -41,7 +41,7 @@ def book(
     quiet: bool = False,
 ) -> int:
     """Score the chapters of a book, the scenes of chapters and the sentences of scenes. FILE is
-    text, EPUB, Word, HTML, Markdown or PDF.
+    text, EPUB, Word, OpenDocument, TEI, HTML, Markdown or PDF.
 
     Args:
         file (FILE): the book.

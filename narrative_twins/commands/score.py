@@ -164,8 +164,9 @@ class StoryInput:
 
         # The engine, which could warn, does not know the file and the line of a story.
         warns = self.scoring.on_truncation == "warn"
-        on_truncation: Any = "ignore" if warns else self.scoring.on_truncation
-        options = replace(self.scoring, on_error="skip", on_truncation=on_truncation)
+        options = replace(self.scoring, on_error="skip")
+        if warns:
+            options = replace(options, on_truncation="ignore")
         is_told = False
         counts = Counter[bool]()  # by whether the story is a single sentence
         for outcome in outcomes(self, encoder, options):
@@ -183,7 +184,7 @@ class StoryInput:
             if outcome.truncated and warns:
                 warns = False
                 words = truncation(outcome.context_tokens, outcome.cut_tokens)
-                words += f"; it {outcome.unsplit}" if outcome.unsplit else ""
+                words = "; it ".join(filter(None, (words, outcome.unsplit)))
                 tell(
                     f"{name}: the story {words} (reported once; another --model may read more at"
                     " once, --on-truncation ignore hides this)"

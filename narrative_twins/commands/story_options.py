@@ -17,9 +17,9 @@ from narrative_twins.stories.rows import Document, RowColumns
 from narrative_twins.stories.sentences import Splitter, check_splitter
 
 FILES = (
-    "A FILE is text, PDF, EPUB, Word or HTML (one story), JSON Lines (one per line), JSON, CSV,"
-    " Parquet or a data set on the Hub (one per row), or a folder of these files; - or none is"
-    " standard input."
+    "A FILE is text, PDF, EPUB, Word, OpenDocument, TEI or HTML (one story), JSON Lines (one per"
+    " line), JSON, CSV, Parquet or a data set on the Hub (one per row), or a folder of these files;"
+    " - or none is standard input."
 )
 
 

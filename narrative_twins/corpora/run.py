@@ -20,7 +20,7 @@ import pyarrow.parquet
 from narrative_twins.corpora.scorer import StoryScorer
 from narrative_twins.salience.multiprocess import in_processes
 from narrative_twins.stories.rows import Document, RowColumns, shown_json
-from narrative_twins.stories.story import StoryError, name_column, whole_number
+from narrative_twins.stories.story import StoryError, name_column, plain_id
 from narrative_twins.writing import ResumeError, atomic_write, difference
 
 ROWS = 1000
@@ -171,7 +171,9 @@ def _blocks(
     """Divide the stories of all sources into blocks of `rows` stories, the last perhaps shorter.
     Yields for each block the columns `place` of its stories, and the stories."""
     every = (
-        _placed(source, story if isinstance(story, Document) else Document("", story, row=number))
+        _place_and_story(
+            source, story if isinstance(story, Document) else Document("", story, row=number)
+        )
         for source, stories in sources
         for number, story in enumerate(stories)
     )
@@ -180,8 +182,9 @@ def _blocks(
         yield pyarrow.Table.from_pylist(list(places), place), stories
 
 
-def _placed(source: str, document: Document) -> tuple[dict[str, Any], Any]:
-    """Return what says which story of a source a document is, by column; and its story or error."""
+def _place_and_story(source: str, document: Document) -> tuple[dict[str, Any], Any]:
+    """Return the columns of a shard that identify a story (its file, row and id, and the columns
+    that are kept), and the story, or the error if it could not be read."""
     story = document.content if document.problem is None else StoryError(document.problem)
     kept = {
         name: list(map(_cell, value)) if document.rows else _cell(value)
@@ -217,7 +220,7 @@ def _id(story: Any) -> str | None:
     """Return the id of a story as text; None if the story has no valid id."""
     column = name_column(story) if isinstance(story, Mapping) else None
     value = getattr(story, "id", None) if column is None else story[column]
-    value = whole_number(value)
+    value = plain_id(value)
     text = str(value)
     is_valid = isinstance(value, (str, int)) and not isinstance(value, bool)
     # Parquet has no lone surrogates.

@@ -18,7 +18,7 @@ import pyarrow.parquet
 from narrative_twins.data.label_tables import Entry, read_table
 from narrative_twins.data.rows import RowError
 from narrative_twins.stories.reading import check_cells, read_json, rows_in, table_rows
-from narrative_twins.stories.story import whole_number
+from narrative_twins.stories.story import plain_id
 from narrative_twins.text import one_line
 
 _BATCH = 1000
@@ -68,7 +68,7 @@ def _record(default_id: str, where: str, key: str | None, row: Any, strict: bool
     if not isinstance(row, Mapping):
         problem = f"is {type(row).__name__}; a row must be an object of columns"
         raise RowError(where if key is None else f"{where}, id {key!r}", problem)
-    ids = map(whole_number, (row.get("id"), key, default_id))
+    ids = map(plain_id, (row.get("id"), key, default_id))
     id_ = next(id_ for id_ in ids if id_ is not None)
     if strict and (isinstance(id_, bool) or not isinstance(id_, (str, int))):
         problem = f"the id is {type(id_).__name__}; it must be a string or an integer"

@@ -180,8 +180,8 @@ def _folder_files(folder: Path, name: str | None = None) -> SplitFiles:
 
 
 def _files_left_out(root: str, files: Container[str]) -> list[str]:
-    """Return the data files of a folder that `datasets` does not read. Of files that no card names,
-    it reads only the most common format of a split."""
+    """Return the data files of a folder that `datasets` does not read. In a folder whose card lists
+    no files, it reads for each split only the files of the most common format."""
     card = Path(root, CARD)
     if card.is_file() and _CONFIGURATIONS.search(card.read_bytes()):
         return []

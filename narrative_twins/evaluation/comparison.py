@@ -73,7 +73,7 @@ def long_table(
     """Return a table of `COLUMNS` with a row for each number in `values`, which has an array per
     metric: shape (stories, turning points), or (stories, 1) for other labels. The other arguments
     fill the columns of the same names."""
-    frames = []
+    tables = []
     for metric, array in values.items():
         stories, points = array.shape
         # The partial correlation is one value over all stories, so its story is -1; turning points
@@ -81,8 +81,8 @@ def long_table(
         story = np.repeat(np.arange(stories) - (metric == PARTIAL), points)
         point = np.tile(np.arange(points) + (points > 1), stories)
         cells = (data, scorer, operation, run, metric, story, point, array.ravel())
-        frames.append(pd.DataFrame(dict(zip(COLUMNS, cells, strict=True))))
-    return pd.concat(frames, ignore_index=True)
+        tables.append(pd.DataFrame(dict(zip(COLUMNS, cells, strict=True))))
+    return pd.concat(tables, ignore_index=True)
 
 
 @dataclass(frozen=True, eq=False)

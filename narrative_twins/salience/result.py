@@ -133,9 +133,7 @@ class StorySalience(Scored, Mapping[str, Any]):
         context, cut = data.get("context_tokens"), data.get("cut_tokens", 0)
         if not scores or not isinstance(context, int | None) or not isinstance(cut, int):
             raise ValueError("this is not a result: it has no scores, or numbers of tokens")
-        row, rows = data.get("row", index), data.get("rows") or ()
-        if not all(isinstance(each, int) for each in (row, *rows)):
-            raise ValueError("this is not a result: its row is not a number")
+        row, *rows = _rows_of(data, index)
         kept = {str(key): data[key] for key in data if key not in RESULT_KEYS}
         place: dict[str, Any] = {"index": index, "row": row, "rows": tuple(rows), "kept": kept}
         # Results that were saved without a dtype or a similarity have None.
@@ -344,6 +342,14 @@ class StorySalience(Scored, Mapping[str, Any]):
         appearance: dict[str, Any] = {"title": self.title, "notes": self.notes, "bare": bare}
         appearance |= {"top": top, "width": width}
         return figure_of(self, path, operations, self.sentences, **appearance)
+
+
+def _rows_of(data: Mapping[str, Any], index: int) -> list[int]:
+    """Return the row of a saved result, `index` if it has none, and the rows of its sentences."""
+    rows = [data.get("row", index), *(data.get("rows") or ())]
+    if not all(isinstance(row, int) for row in rows):
+        raise ValueError("this is not a result: its row is not a number")
+    return rows
 
 
 def saved_scores(scores: Any, count: int) -> dict[str, list[float]]:

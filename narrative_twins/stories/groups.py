@@ -10,7 +10,7 @@ from typing import Any
 
 from narrative_twins.stories.rows import Document, RowColumns, cell_of_story, check_column, kept_of
 from narrative_twins.stories.sentences import is_blank
-from narrative_twins.stories.story import StoryError, is_table, plain_row, simple_name, whole_number
+from narrative_twins.stories.story import StoryError, is_table, plain_id, plain_row, simple_name
 from narrative_twins.text import shown_value
 
 ORDER_COLUMNS = (
@@ -134,9 +134,8 @@ def _story_of(
             f"the sentences of a story are sorted by the column {places[0][0]!r}; --order takes"
             f" another, --order {_FILE_ORDER} keeps the order of the file"
         )
-    members_in_order = [members[at] for at in order]
-    content = {"id": key, "sentences": [each.content[0] for each in members_in_order]}
-    kept = {column: [each.kept[column] for each in members_in_order] for column in columns.keep}
+    content = {"id": key, "sentences": [members[at].content[0] for at in order]}
+    kept = {column: [members[at].kept[column] for at in order] for column in columns.keep}
     rows = tuple(numbers[at] for at in order)
     return Document(name, content, row=numbers[0], rows=rows, kept=kept)
 
@@ -145,7 +144,7 @@ def _key(row: Any, column: str) -> str | int:
     """Return the value of the column by which a row is grouped. Raises a `ValueError` if it is
     missing, or neither text nor a whole number."""
     check_column(column, row if isinstance(row, Mapping) else (), "--group")
-    value = whole_number(row[column])
+    value = plain_id(row[column])
     if value is None or value == "":
         raise ValueError(f"the row has nothing in the column {column!r}; say which story it is of")
     if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -199,10 +198,9 @@ def reading_order(
     values = [None if place is None or _is_missing(place[1]) else place[1] for place in places]
     if not any(places) or (not is_named and all(value is None for value in values)):
         return list(range(len(values)))
-    for value, name in zip(values, names, strict=True):
-        if value is None:
-            problem = f"{name} has nothing in the column {column!r}"
-            raise ValueError(f"{problem}, by which the sentences are sorted; number all or none")
+    if None in values:
+        problem = f"{names[values.index(None)]} has nothing in the column {column!r}"
+        raise ValueError(f"{problem}, by which the sentences are sorted; number all or none")
     keys, are_numbers = _sort_keys(values)
     order = sorted(range(len(keys)), key=keys.__getitem__)
     if not is_named and (not are_numbers or order == sorted(order)):

@@ -400,7 +400,7 @@ def _number_alone(at: int, before: _Line, line: _Line) -> _Number | None:
     if title and not (title[0].isupper() or title[0].isdigit() or title[0] in _OPENS_TITLE):
         return None
     kind = _KINDS[not form["number"].isdecimal()] + mark
-    return _Number(at, (kind, bool(title)), _value(form["number"]), title)
+    return _Number(at, (kind, bool(title)), _value_of_numeral(form["number"]), title)
 
 
 def _ends_sentence(line: _Line) -> bool:
@@ -429,7 +429,7 @@ def _value_of_words(line: str) -> int:
     words = re.findall(r"\w+", line)
     for word, after in zip(words, [*words[1:], ""], strict=True):
         if word.isdecimal() or (len(words) > 1 and re.fullmatch(_ROMAN, word)):
-            return _value(word)
+            return _value_of_numeral(word)
         if word.casefold() in _WORDS:
             ones = _WORDS.get(after.casefold(), 0)
             value = _WORDS[word.casefold()]
@@ -437,7 +437,7 @@ def _value_of_words(line: str) -> int:
     return 0
 
 
-def _value(number: str) -> int:
+def _value_of_numeral(number: str) -> int:
     """Return the value of a number in digits or Roman numerals."""
     if number.isdecimal():
         return int(number)

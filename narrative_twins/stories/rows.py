@@ -145,8 +145,8 @@ def _named_story(columns: RowColumns) -> tuple[str, str] | None:
 
 
 def cell_of_story(row: Mapping[str, Any], columns: RowColumns) -> Any:
-    """Return what is in the column of the stories of a row; of their sentences, if rows are
-    grouped. Raises a `ValueError` without a column or content."""
+    """Return the value of a row in the column of the stories, or of the sentences if rows are
+    grouped into stories. Raises a `ValueError` if there is no such column, or nothing in it."""
     column, content = columns.story, None
     if column is None:
         names = tuple(name for name in row if isinstance(name, str))
@@ -170,10 +170,19 @@ def cell_of_story(row: Mapping[str, Any], columns: RowColumns) -> Any:
 
 @lru_cache
 def story_column(names: tuple[str, ...], asked: str | None, is_grouped: bool) -> str:
-    """Return the name of the column that has the stories: `asked`, or if that is None the only
-    column, or the first of `TEXT_COLUMNS` in a table without a column `sentence`; in a table whose
-    rows are grouped, the column `sentence` first. Raises a `ValueError`, whose message begins with
-    `has`, if there is no such column."""
+    """Return the name of the column that has the stories of a table, or, if its rows are grouped
+    into stories, their sentences.
+
+    Args:
+        names: the columns of the table.
+        asked: the column that the user has named. If None, it is the only column of the table, or
+            the first of `TEXT_COLUMNS`; with `is_grouped`, the column `sentence` comes before them.
+        is_grouped: whether each row is a sentence. If not, a table with a column `sentence` is
+            refused unless the user has named a column, as its rows may be sentences.
+
+    Raises:
+        ValueError: there is no such column; the message begins with `has`.
+    """
     if asked in names or not names:
         return asked or ""
     problem, hint = f"no column {asked!r}", ""

@@ -304,7 +304,7 @@ def name_column(row: Mapping[Any, Any]) -> Any:
     text or a whole number in it, but `id` with any value; None without one."""
     columns = {simple_name(column): column for column in reversed(list(row))}
     for name in NAME_COLUMNS:
-        value = whole_number(row[columns[name]]) if name in columns else None
+        value = plain_id(row[columns[name]]) if name in columns else None
         is_name = _as_int(value) is not None or (isinstance(value, str) and value != "")
         is_wrong = value is not None and not isinstance(value, str) and columns[name] == "id"
         if is_name or is_wrong:
@@ -312,8 +312,9 @@ def name_column(row: Mapping[Any, Any]) -> Any:
     return None
 
 
-def whole_number(value: Any) -> Any:
-    """Return a float that is a whole number as int, NaN as None, and other values unchanged."""
+def plain_id(value: Any) -> Any:
+    """Return an id as it was before a table made it a float: a whole number as int, NaN as None;
+    other values unchanged, also those that are no id."""
     if isinstance(value, int) or not hasattr(value, "is_integer"):
         return value
     return int(value) if value.is_integer() else None if value != value else value
@@ -325,7 +326,7 @@ def _check_id(value: Any) -> str | int | None:
     if isinstance(value, str):
         check_unicode(value, "the id")
         return value
-    value = whole_number(value)
+    value = plain_id(value)
     number = _as_int(value)
     if value is not None and number is None:
         raise StoryError(

@@ -281,7 +281,7 @@ class SalienceLoss(WindowLoss):
         self.operations = [nearest if type(each) is Shifting else each for each in resolved]
         names = [operation.name for operation in self.operations]
         self.weights = _weights({name: float(weights.get(name, 1.0)) for name in names})
-        usual = TEMPERATURES if approximate is None else ONE_PASS_TEMPERATURES
+        usual = {None: TEMPERATURES, "one-pass": ONE_PASS_TEMPERATURES}[approximate]
         self.temperatures = _temperatures(temperature, {n: usual.get(n, 0.1) for n in names})
 
     def collator(self, tokens: StoryTokenizer, seed: int = 0) -> JudgedStoriesCollator:
