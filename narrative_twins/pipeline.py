@@ -61,7 +61,9 @@ class CountedResults(Iterator[Result]):
 class SaliencePipeline(Pipeline):
     """Scores the sentences of stories: `pipeline("narrative-salience")(story)`.
 
-    The default `model` is the encoder that comes with the package, see `default_encoder`. In
+    The default `model` is the encoder that comes with the package, see `default_encoder`. A loaded
+    `SentenceTransformer` is taken with its tokenizer: `pipeline("narrative-salience", model=model,
+    tokenizer=model.tokenizer)`, or as `SaliencePipeline(model)`, which shares its weights. In
     addition to the options of all pipelines (`model`, `device`, `dtype`, `revision`, `token`,
     `local_files_only`, `model_kwargs` for `from_pretrained`, ...) it takes:
 
@@ -98,6 +100,11 @@ class SaliencePipeline(Pipeline):
         self._encoder_options = {key: kwargs.pop(key) for key in _ENCODER_OPTIONS if key in kwargs}
         self._encoder: StoryEncoder | None = None
         kwargs.pop("local_files_only", None)  # transformers has used it, but passes it on
+        model = args[0] if args else kwargs.get("model")
+        if hasattr(model, "encode") and hasattr(model, "tokenizer"):  # a SentenceTransformer
+            encoder = StoryEncoder.from_sentence_transformer(model)
+            kwargs |= {"model": encoder.model, "tokenizer": encoder.tokenizer.tokenizer}
+            args = ()
         super().__init__(*args, **kwargs)
         _ = self.encoder  # a model that is no encoder is refused now
 
@@ -145,8 +152,8 @@ class SaliencePipeline(Pipeline):
         self.encoder.save_pretrained(save_directory, **kwargs)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Push the encoder and its card to the Hub, and return the URL of the repository. `options`
-        are further arguments of `push_encoder`."""
+        """Push the encoder to the Hub with the card of the checkpoint that it was loaded from, and
+        return the URL of the repository. `options` are further arguments of `push_encoder`."""
         from narrative_twins.hub.push import push_encoder
 
         return push_encoder(self.encoder, repo_id, **options)

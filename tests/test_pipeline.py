@@ -15,12 +15,13 @@ import torch
 from datasets import Dataset, IterableDataset, disable_progress_bars
 from datasets.fingerprint import Hasher
 from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
 from tqdm import tqdm
 from transformers import pipeline
 from transformers.pipelines.pt_utils import KeyDataset
 
 import narrative_twins
-from narrative_twins import Story, StoryError, score_stories
+from narrative_twins import SaliencePipeline, Story, StoryError, score_stories
 from narrative_twins.encoder.loading import CheckpointError, default_encoder
 from narrative_twins.pipeline import TASK
 
@@ -353,3 +354,10 @@ def test_other_messages_of_transformers_are_kept(caplog, monkeypatch):
     logger.warning(message.format("another/model"))
     logger.warning(message.format(narrative_twins.default_encoder()))
     assert {"another/model" in record.getMessage() for record in caplog.records} == {True}
+
+
+def test_a_loaded_sentence_transformer_is_taken_with_its_tokenizer(salience, bert_folder):
+    model = SentenceTransformer(str(bert_folder), device="cpu")
+    taken = pipeline(TASK, model=model, tokenizer=model.tokenizer, device="cpu")
+    assert_same(taken(STORIES), salience(STORIES))
+    assert_same(SaliencePipeline(model, device="cpu")(STORIES), salience(STORIES))

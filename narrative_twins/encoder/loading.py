@@ -12,7 +12,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
@@ -358,6 +358,23 @@ def check_weights(name: str | Path, options: Mapping[str, Any]) -> list[str]:
         if not re.fullmatch(r"[^/\\]+\.safetensors", str(file)):
             raise ValueError(f"{source} names {file!r}, not safetensors in its folder; {_SAVE}")
     return [path for file in names if (path := find_file(name, file, hub)) is not None]
+
+
+def same_weights(files: Iterable[str], others: Iterable[str]) -> bool:
+    """Return whether two checkpoints, each some safetensors files, have equal weights by name."""
+    with ExitStack() as stack:
+        one, other = (
+            {
+                name: file
+                for path in paths
+                for file in [stack.enter_context(safe_open(path, framework="torch"))]
+                for name in file.keys()
+            }
+            for paths in (files, others)
+        )
+        return one.keys() == other.keys() and all(
+            torch.equal(one[name].get_tensor(name), other[name].get_tensor(name)) for name in one
+        )
 
 
 def _check_tensors(files: Iterable[str], config: Any) -> None:

@@ -18,7 +18,13 @@ from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
 from narrative_twins.data.sources import CARD, HUB_ID
 from narrative_twins.encoder.adapters import ADAPTER_FILES, adapter_kind
-from narrative_twins.encoder.loading import DEFAULT_ENCODER, adapter_at
+from narrative_twins.encoder.loading import (
+    DEFAULT_ENCODER,
+    adapter_at,
+    check_weights,
+    find_file,
+    same_weights,
+)
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.hub.cards import PLACEHOLDER_ID, card_of_rows, encoder_card
 from narrative_twins.hub.facts import UNKNOWN, DatasetFacts, EncoderFacts, Facts
@@ -77,7 +83,9 @@ def push_encoder(
         encoder: a folder, a `StoryEncoder` or a `SentenceTransformer`. A PEFT adapter, even if the
             folder has nothing else, is merged into a copy of the weights.
         repo_id: the Hub id, `user/name`.
-        facts: facts for the card; None for the card in the folder, or else a card without facts.
+        facts: facts for the card; None for the card in the folder, or for an encoder in memory, the
+            card of the checkpoint that it was loaded from, if its weights have not changed since;
+            otherwise a card without facts.
         merged: if False, the adapter in a folder is pushed alone, for a base that is on the Hub.
         options: see `PushOptions`.
 
@@ -101,10 +109,7 @@ def write_encoder(
     """Write an encoder and its card into an empty folder, as `push_encoder` uploads them. The
     encoder is checked by loading it. Arguments and errors are as in `push_encoder`."""
     source = Path(encoder) if isinstance(encoder, (str, Path)) else None
-    if source is not None:
-        encoder = StoryEncoder.from_pretrained(source, device="cpu")
-    elif not isinstance(encoder, StoryEncoder):
-        encoder = StoryEncoder.from_sentence_transformer(encoder)
+    encoder = _loaded(encoder)
     has_adapter = adapter_kind(encoder.model) is not None
     if not merged and has_adapter:
         _check_adapter(source)
@@ -116,8 +121,17 @@ def write_encoder(
         write_files(folder, {path.relative_to(source).as_posix(): path for path in paths})
     else:
         encoder.save_pretrained(folder)
-    card = _card_of_encoder(encoder, source, facts, merged)
+    card = _card_of_encoder(encoder, source or _unchanged_source(encoder, folder), facts, merged)
     write_files(folder, {CARD: card.replace(PLACEHOLDER_ID, repo_id)})
+
+
+def _loaded(encoder: str | Path | StoryEncoder | Any) -> StoryEncoder:
+    """Return the `StoryEncoder` of a folder or of a `SentenceTransformer`."""
+    if isinstance(encoder, StoryEncoder):
+        return encoder
+    if isinstance(encoder, (str, Path)):
+        return StoryEncoder.from_pretrained(encoder, device="cpu")
+    return StoryEncoder.from_sentence_transformer(encoder)
 
 
 def _check_adapter(source: Path | None) -> None:
@@ -149,6 +163,22 @@ def _card_of_encoder(
     if facts is None and source is not None and (source / CARD).is_file():
         return (source / CARD).read_text(encoding="utf-8")
     return str(encoder_card(_facts(facts, EncoderFacts())))
+
+
+def _unchanged_source(encoder: StoryEncoder, folder: str | Path) -> Path | None:
+    """Return the folder, in the cache for an encoder of the Hub, that an encoder in memory was
+    loaded from; None if there is none, or if its weights differ from those that are saved in
+    `folder`, since the card of the source then describes another encoder."""
+    name = str(getattr(encoder.model, "name_or_path", "") or "")
+    revision = getattr(encoder.model.config, "_commit_hash", None)
+    hub = {"revision": revision}
+    try:
+        card = find_file(name, CARD, hub) if name else None
+        if card and same_weights(check_weights(name, hub), check_weights(folder, {})):
+            return Path(card).parent
+    except (OSError, ValueError):  # the source is gone, or has no such weights
+        pass
+    return None
 
 
 def _facts(facts: Facts | None, default: Facts) -> Facts:

@@ -120,6 +120,26 @@ def test_repository_with_files_is_not_overwritten(checkpoint, hub):
     assert "a random BERT" in hub.files("models", NAME)["README.md"].decode()
 
 
+def test_pipeline_pushes_the_card_of_its_checkpoint_unless_the_weights_changed(
+    checkpoint, hub, tmp_path
+):
+    folder = tmp_path / "run"
+    shutil.copytree(checkpoint, folder)
+    (folder / "README.md").write_text(f"---\nlicense: mit\n---\nMine, {NAME}.", encoding="utf-8")
+    load(str(folder)).push_to_hub("somebody/same")
+    push_encoder(folder, "somebody/folder")
+    cards = [
+        hub.files("models", name)["README.md"] for name in ("somebody/same", "somebody/folder")
+    ]
+    assert cards[0] == cards[1] and b"Mine" in cards[0]
+    salience = load(str(folder))
+    next(salience.model.parameters()).data += 1
+    salience.push_to_hub("somebody/changed")
+    assert b"Mine" not in hub.files("models", "somebody/changed")["README.md"]
+    load("somebody/same").push_to_hub("somebody/again")
+    assert b"Mine" in hub.files("models", "somebody/again")["README.md"]
+
+
 FAULTS = {
     "drop": "the connection failed.* run it again",
     403: "write access.*403",
