@@ -127,6 +127,18 @@ def test_other_iterables_and_methods(salience, caplog):
     assert len(skipped) == len(list(skipped)) == 5
     assert len(salience(["Nadia ran.", "It rained."])) == 2
     assert "each of the 2 stories is one sentence" in caplog.text
+    for sentences in (
+        iter(["He ran.", "It rained."]),
+        Dataset.from_dict({"text": ["He ran.", "So."]}),
+    ):
+        caplog.clear()
+        results = list(salience(sentences))
+        assert caplog.text.count("each of the 2 stories is one sentence") == 1
+        assert "group_rows" in caplog.text and [result.row for result in results] == [0, 1]
+    caplog.clear()
+    results = salience(["He ran. It rained.", " ", "So. He fell."], on_error="skip")
+    assert [result and result.row for result in results] == [0, None, 2]
+    assert "is one sentence" not in caplog.text
 
 
 ROWS = [["Nadia ran.", "It rained."], ["The mill burned.", "It was gone."]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ from narrative_twins.encoder.loading import encoder_settings, no_progress_bars
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.salience.engine import check_one_pass, outcomes
 from narrative_twins.salience.options import FAST, ScoringOptions
+from narrative_twins.salience.wording import single_sentences
 from narrative_twins.stories.story import StoryError
+
+logger = logging.getLogger(__name__)
 
 COLUMNS = {
     "sentences": "list of texts",
@@ -65,6 +69,7 @@ class StoryScorer:
         **fields: Any,
     ) -> None:
         self.column = column
+        self._is_told = False  # that most stories are single sentences
         self._name: Any = encoder
         self._loading = dict(loading or {})
         defaults = {**FAST, "on_truncation": "ignore", "on_error": "skip"}
@@ -128,13 +133,22 @@ class StoryScorer:
         """Return a batch with the columns `COLUMNS` added, see the class. Raises ValueError if the
         batch lacks the column of the stories, or is a single row."""
         if isinstance(batch, pyarrow.Table):
-            scored = self.table(self._stories(batch.to_pydict()))
+            rows = self._noted(self.rows(self._stories(batch.to_pydict())))
+            scored = pyarrow.Table.from_pylist(rows, self.schema)
             new = {name: scored.column(name) for name in COLUMNS}
             return pyarrow.table({name: batch.column(name) for name in batch.column_names} | new)
         # A table of polars iterates over its columns, and is no mapping.
         columns = batch.to_dict() if hasattr(batch, "get_columns") else dict(batch)
-        rows = self.rows(self._stories(columns))
+        rows = self._noted(self.rows(self._stories(columns)))
         return columns | {name: [row[name] for row in rows] for name in COLUMNS}
+
+    def _noted(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return scored rows; log a warning, once, if most of them are single sentences."""
+        single = sum(row["windows"] == [[0, 1]] for row in rows)
+        if not self._is_told and (note := single_sentences(single, len(rows))):
+            self._is_told = True
+            logger.warning("%s", note)
+        return rows
 
     def _stories(self, columns: Mapping[str, Any]) -> list[Any]:
         """Return the stories of a batch: of the column of stories, or else whole rows. Raises

@@ -20,7 +20,7 @@ Rows: TypeAlias = Iterable[tuple[str, Mapping[str, Any]]]
 _LabelRow: TypeAlias = tuple[str, dict[str, str], tuple[str, Any] | None]
 """A row of a table of labels: its location, its cells, and the column and value of its number."""
 
-_LABEL_COLUMNS = ("story_id", "sentence", "label")
+LABEL_CELLS = ("story_id", "sentence", "label")
 _OPTIONAL_COLUMNS = ("annotator", "window", "title")
 _SYNOPSIS_SENTENCE = re.compile(r"\[STR_SENT\](.*?)\[END_SENT\]", re.DOTALL)
 # Names of actors in round brackets, and footnote marks like "[2]"; words like "[him]" belong to the
@@ -43,7 +43,7 @@ def read_table(path: str, columns: Iterable[str]) -> Callable[[Rows], Iterator[E
     raise RowError(path, f"the columns of the table are {shown}; it needs {tables}")
 
 
-def _read_labels(rows: Rows) -> Iterator[Entry]:
+def read_labels(rows: Rows) -> Iterator[Entry]:
     """Yield one row per story of a table of labels, for `load_story_salience`. The table has a row
     for each sentence (and annotator), in story order, or with a number of each sentence in one of
     `ORDER_COLUMNS`, by which the rows are sorted. The labels become `annotations` if annotators are
@@ -54,8 +54,8 @@ def _read_labels(rows: Rows) -> Iterator[Entry]:
     last = None
     for where, row in rows:
         number = order_column(row)
-        names = (*_LABEL_COLUMNS, *_OPTIONAL_COLUMNS)
-        cells = {name: (row.get(name) or "").strip() for name in names}
+        names = (*LABEL_CELLS, *_OPTIONAL_COLUMNS)
+        cells = {name: _cell(row.get(name)) for name in names}
         story_id = cells["story_id"]
         if story_id in stories and story_id != last and number is None:
             fix = "put the rows of a story together, in story order"
@@ -73,8 +73,8 @@ def _labelled_story(where: str, story_id: str, rows: list[_LabelRow]) -> dict[st
     first row."""
     rows_of: dict[str, list[_LabelRow]] = {}
     for place, row, _ in rows:
-        if not all(row[name] for name in _LABEL_COLUMNS):
-            raise RowError(place, f"an empty cell; each row needs {', '.join(_LABEL_COLUMNS)}")
+        if not all(row[name] for name in LABEL_CELLS):
+            raise RowError(place, f"an empty cell; each row needs {', '.join(LABEL_CELLS)}")
     for each in rows:
         rows_of.setdefault(each[1]["annotator"], []).append(each)
     by_annotator = {
@@ -118,6 +118,11 @@ def _sizes_of_windows(windows: Iterable[str], where: str) -> list[int] | None:
         fix = "give each row its window, and put the rows of a window together"
         raise RowError(where, f"{problem}; {fix}")
     return list(sizes)
+
+
+def _cell(value: Any) -> str:
+    """Return the content of a cell as text; empty for None."""
+    return "" if value is None else str(value).strip()
 
 
 def _number(text: str, where: str) -> float:
@@ -172,7 +177,7 @@ def _without(pattern: re.Pattern[str], text: str) -> str:
 
 
 TABLES: dict[tuple[str, ...], Callable[[Rows], Iterator[Entry]]] = {
-    _LABEL_COLUMNS: _read_labels,
+    LABEL_CELLS: read_labels,
     ("movie_name", "synopsis_segmented"): _read_synopses,
 }
 """The readers of tables, by the columns that each needs."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from narrative_twins.data.file_formats import Record, read_records
 from narrative_twins.data.highlights import HIGHLIGHTS, highlight_column, highlighted, row_of_tool
+from narrative_twins.data.label_tables import LABEL_CELLS, read_labels
 from narrative_twins.data.rows import (
     Row,
     RowError,
@@ -40,11 +41,17 @@ _LARGEST = 1e30
 def salience_records(path: str) -> Iterator[Record]:
     """Yield the rows of a file with human labels, in a form that `story_salience` reads. A file of
     `narrative-twins annotate`, with one answer per row, is read as a whole first, and the answers
-    to a story become one row. Raises RowError if a row is invalid or contradicts another one."""
+    to a story become one row; so do rows of sentences with `story_id`, `sentence` and `label`, as
+    in a table. Raises RowError if a row is invalid or contradicts another one."""
     records = read_records(path)
     if (first := next(records, None)) is None:
         return
     records = chain([first], records)
+    if set(LABEL_CELLS) <= set(first.row):
+        rows = ((record.where, record.row) for record in records)
+        for where, story_id, row in read_labels(rows):
+            yield Record(where, str(story_id), row)
+        return
     if not {"annotator", "choice"} <= set(first.row):
         yield from records
         return

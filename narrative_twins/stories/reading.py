@@ -14,7 +14,8 @@ from typing import IO, Any, TypeAlias
 
 from narrative_twins.stories.front_matter import split_front_matter
 from narrative_twins.stories.groups import grouped
-from narrative_twins.stories.rows import Document, RowColumns, rows_in_json, story_in_row
+from narrative_twins.stories.json_rows import rows_in_json
+from narrative_twins.stories.rows import Document, RowColumns, story_in_row
 
 Lines: TypeAlias = IO[bytes] | Iterable[bytes]
 """A binary file, or its lines."""
@@ -89,7 +90,8 @@ def _json_lines(name: str, file: Lines, columns: RowColumns) -> Iterator[Documen
 
 def _json_document(name: str, file: Lines, columns: RowColumns) -> Iterator[Document]:
     """Yield the rows of a JSON file, see `rows_in`."""
-    document = document_of(name, lambda: [*rows_in_json(read_json(file), columns.story)])
+    within = partial(rows_in_json, column=columns.story, say=columns.say)
+    document = document_of(name, lambda: [*within(read_json(file))])
     for row, (place, content) in enumerate(document.content or ()):
         yield Document(f"{name}, {place}" if place else name, content, row=row)
     if document.problem is not None:

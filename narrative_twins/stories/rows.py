@@ -7,14 +7,20 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
-from narrative_twins.stories.story import CONTENTS, name_column
+from narrative_twins.stories.story import CONTENTS, name_column, simple_name
 
 TEXT_COLUMNS = ("text", "story", "content", "synopsis", "plot", "summary")
 """Columns that are taken for the stories if no other is named, the first that a table has."""
+STORY_COLUMNS = frozenset({*CONTENTS, *TEXT_COLUMNS})
+"""All columns that are taken for stories."""
 _ROC_SENTENCES = tuple(f"sentence{number}" for number in range(1, 6))
 """Columns of ROCStories (Mostafazadeh et al., 2016); the others are `storyid` and `storytitle`."""
+WRAPPERS = frozenset({"stories", "texts", "documents", "docs", "data", "rows", "items", "records"})
+"""Keys of stories that are texts or lists of sentences, written as `simple_name` has them; a list
+of texts under another key is a story."""
 _DEPTH = 3
 """How deep in a JSON value lists of stories, and texts, are looked for."""
 
@@ -128,6 +134,8 @@ def _story(row: Any, columns: RowColumns, is_table: bool) -> Any:
         columns.say(f"the stories are named by the column {name!r}; --id-column takes another")
     if columns.story is None and not is_table and not CONTENTS.isdisjoint(row):
         story = dict(row)
+        for column in CONTENTS & row.keys():
+            _check_content(row, column, row[column])
     elif columns.story is None and _is_roc(row):
         story = _roc_story(row)
     else:
@@ -153,19 +161,33 @@ def cell_of_story(row: Mapping[str, Any], columns: RowColumns) -> Any:
         try:
             column = story_column(names, None, columns.group is not None)
         except ValueError as error:
-            inside = "".join(f"; it has a text: --column {path}" for path in _texts_in(row))
-            raise ValueError(f"the row {error}{inside}") from None
+            raise ValueError(f"the row {error}{_texts_to_name(row)}") from None
     if column in row:
         content = row[column]
     else:
-        content = row
-        for key in column.split("."):
-            if not isinstance(content, Mapping) or key not in content:
-                check_column(column, row, "--column")
-            content = content[key]
+        content = _at_keys(row, column)
     if content is None:
         raise ValueError(f"the row has nothing in the column {column!r}")
+    _check_content(row, column, content)
     return content
+
+
+def _check_content(row: Mapping[str, Any], column: str, content: Any) -> None:
+    """Raise a `ValueError` if the content of a column is objects, perhaps with texts in them."""
+    first = content[0] if isinstance(content, list) and content else content
+    if isinstance(first, Mapping):
+        kind = "an object" if first is content else "a list of objects"
+        if simple_name(column) in WRAPPERS and first is not content:
+            fix = "; in a file that ends in .json each is read as a story"
+        else:
+            fix = _texts_to_name(row)
+        raise ValueError(f"the column {column!r} has {kind}, not a story{fix}")
+
+
+def _texts_to_name(row: Mapping[str, Any]) -> str:
+    """Return the end of a message that names texts within a row; empty without any."""
+    paths = " or ".join(f"--column {path}" for path in islice(_texts_in(row), 3))
+    return paths and f"; texts within it are named by {paths}"
 
 
 @lru_cache
@@ -243,67 +265,40 @@ def _roc_story(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": row["storyid"] or None, "title": title or None, "sentences": sentences}
 
 
-# Stories within other JSON values
-
-
-def rows_in_json(value: Any, column: str | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield the rows in a JSON document, each after its place in the document.
-
-    A list has a row in each item. An object is a row, unless the column of the stories is not in
-    it: then its rows are in the only list of objects within it, or in its values if these are
-    objects with a story, whose key is their id, or lists of objects. Raises a `ValueError` if
-    other values and several lists of objects are within the object."""
-    if isinstance(value, list):
-        yield from ((f"item {at}", item) for at, item in enumerate(value))
+def _texts_in(row: Any, depth: int = _DEPTH) -> Iterator[str]:
+    """Yield the keys of texts within the objects of a row, `data.text` for `{"data": {"text": ...`,
+    those of the columns of stories first."""
+    row = row[0] if isinstance(row, list) and row else row
+    if not isinstance(row, Mapping) or depth == 0:
         return
-    if not isinstance(value, Mapping) or column == "" or _has_story(value, column):
-        yield "", value
-        return
-    by_key = value.items()
-    if by_key and all(isinstance(row, Mapping) and _has_story(row, column) for _, row in by_key):
-        yield from ((f"key {key!r}", {"id": key, **row}) for key, row in by_key)
-        return
-    lists = dict(_lists_in(value))
-    if len(lists) > 1 and len(lists) < len(value):  # not splits such as `train` and `test`
-        paths = ", ".join(map(repr, lists))
-        fix = f"leave one in the file, perhaps with `jq .{next(iter(lists))}`"
-        raise ValueError(f"has several lists of objects, under the keys {paths}; {fix}")
-    for path, rows in lists.items():
-        yield from ((f"{path}, item {at}", row) for at, row in enumerate(rows))
-    if not lists:
-        yield "", value
+    for key in sorted(row, key=lambda key: key not in STORY_COLUMNS):
+        inside = row[key][0] if isinstance(row[key], list) and row[key] else row[key]
+        if isinstance(inside, str) and depth < _DEPTH:
+            yield str(key)
+        yield from (f"{key}.{path}" for path in _texts_in(inside, depth - 1))
 
 
-def _has_story(row: Mapping[str, Any], column: str | None) -> bool:
+def _at_keys(row: Mapping[str, Any], path: str) -> Any:
+    """Return what is at the keys `path`, such as `data.text`, in the objects of a row; of a list of
+    objects the texts of all, as paragraphs. Raises a `ValueError` if there are no such keys."""
+    content: Any = row
+    for key in path.split("."):
+        parts = content if isinstance(content, list) else [content]
+        if not all(isinstance(part, Mapping) and key in part for part in parts):
+            check_column(path, row, "--column")
+        values = [part[key] for part in parts]
+        is_text = isinstance(content, list) and all(isinstance(value, str) for value in values)
+        content = "\n\n".join(values) if is_text else values if parts is content else values[0]
+    return content
+
+
+def has_story(row: Mapping[str, Any], column: str | None) -> bool:
     """Return whether an object has a story of its own in `column`, or without one in a column that
     is known."""
     if column is not None:
-        return column in row and not _is_rows(row[column])
+        return column.split(".")[0] in row
     names = {name.strip().lower() for name in row if isinstance(name, str)}
-    return bool(names & {*CONTENTS, *TEXT_COLUMNS}) or _is_roc(row)
-
-
-def _is_rows(value: Any) -> bool:
-    """Return whether a value is a list of objects."""
-    return isinstance(value, list) and bool(value) and all(isinstance(v, Mapping) for v in value)
-
-
-def _lists_in(value: Mapping[str, Any], depth: int = _DEPTH) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the lists of objects within an object, each with its keys in one another, `a.b`."""
-    for key, inside in value.items():
-        if _is_rows(inside):
-            yield key, inside
-        elif isinstance(inside, Mapping) and depth > 1:
-            yield from ((f"{key}.{path}", rows) for path, rows in _lists_in(inside, depth - 1))
-
-
-def _texts_in(row: Mapping[Any, Any], depth: int = _DEPTH) -> Iterator[str]:
-    """Yield the keys of the stories within the objects of a row, `data.text`."""
-    for key, inside in row.items():
-        if isinstance(inside, Mapping) and isinstance(key, str) and depth > 1:
-            names = [name for name in inside if name in {*CONTENTS, *TEXT_COLUMNS}]
-            yield from (f"{key}.{name}" for name in names)
-            yield from (f"{key}.{path}" for path in _texts_in(inside, depth - 1))
+    return bool(names & STORY_COLUMNS) or _is_roc(row)
 
 
 def shown_json(value: Any) -> str:

@@ -269,7 +269,13 @@ INSIDE = [
     ({"version": 2, "data": {"stories": [{"text": "He ran."}, {"text": "It rained."}]}}, ["He ran.", "It rained."]),
     ({"salt": {"text": "He ran."}, "rope": {"text": "It rained."}}, ["He ran.", "It rained."]),
     ({"train": [{"text": "He ran."}], "test": [{"text": "It rained."}]}, ["He ran.", "It rained."]),
-    ([{"id": 1, "data": {"text": "He ran."}}], ["it has a text: --column data.text"]),
+    ({"stories": ["He ran. It rained.", "She ran."]}, ["He ran. It rained.", "She ran."]),
+    ({"stories": {"salt": "He ran.", "rope": "It rained."}}, ["He ran.", "It rained."]),
+    ({"stories": {"salt": {"text": "He ran."}}, "n": 1}, ["He ran."]),
+    ({"id": 1, "lines": ["He ran.", "It rained."]}, ["(its columns: id, lines); name one of them with --column"]),
+    ([{"id": 1, "data": {"text": "He ran."}}], ["named by --column data.text"]),
+    ([{"id": 1, "story": {"body": "He ran."}}], ["'story' has an object, not a story; texts within it are named by --column story.body"]),
+    ([{"id": 1, "paragraphs": [{"title": "a", "text": "He ran."}]}], ["--column paragraphs.text or --column paragraphs.title"]),
     ({"n": 2, "stories": [{"text": "a"}], "authors": [{"name": "b"}]}, ["lists of objects, under the keys 'stories', 'authors'"]),
 ]  # fmt: skip
 
@@ -279,7 +285,10 @@ def test_stories_within_other_json_are_read_or_told(value, expected, tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(value))
     documents = list(read_story_files([str(tmp_path / "a.json")]))
     for document, text in zip(documents, expected, strict=True):
-        assert text in (document.problem or document.content["text"])
+        content = document.content
+        assert text in (
+            document.problem or (content if isinstance(content, str) else content["text"])
+        )
     assert [document.row for document in documents] == list(range(len(documents)))
 
 
@@ -287,6 +296,11 @@ def test_a_text_within_a_row_is_named_by_its_keys(score, tmp_path):
     write_rows(tmp_path / "a.jsonl", [{"id": 5, "data": {"text": "He ran."}}])
     (row,) = score("a.jsonl", "--column", "data.text", "-f", "jsonl").rows
     assert (row["id"], row["sentences"]) == (5, ["He ran."])
+    parts = [{"text": "He ran."}, {"text": "It rained."}]
+    write_rows(tmp_path / "c.jsonl", [{"id": 6, "parts": parts}, {"stories": parts}])
+    done = score("c.jsonl", "--column", "parts.text", "-f", "jsonl")
+    assert done.rows[0]["sentences"] == ["He ran.", "It rained."] and len(done.rows) == 1
+    assert "in a file that ends in .json each is read as a story" in score("c.jsonl").err
     ids = [{"salt": {"text": "He ran."}, "rope": {"id": 3, "text": "It rained."}}]
     (tmp_path / "b.json").write_text(json.dumps(*ids))
     assert [row["id"] for row in score("b.json", "-f", "jsonl").rows] == ["salt", 3]

@@ -33,6 +33,12 @@ def test_a_batch_has_the_results_of_the_engine(scorer, encoder):
         assert {name: batch[name][row] for name in added} | {"row": result.row} == result.json()
 
 
+def test_rows_that_are_sentences_are_noticed_once(scorer, caplog):
+    for _ in range(2):
+        scorer({"text": ["Nadia ran.", "It rained.", "He left. She stayed."]})
+    assert caplog.text.count("2 of the 3 stories are one sentence") == 1
+
+
 def test_tables_have_the_same_types_whatever_is_in_them(scorer):
     table = pyarrow.table({"text": TEXTS, "windows": ["x", "y", "z"]})
     scored, failed = scorer(table), scorer(table.slice(1, 1))

@@ -124,6 +124,13 @@ def test_a_table_is_sorted_by_the_number_of_each_sentence(tmp_path):
             ("a", ["A.", "B.", "C."], [0, 0, 1]),
             ("b", ["D.", "E."], [0, 1]),
         ]
+    columns = ("story_id", "position", "sentence", "label")
+    json_rows = write(
+        tmp_path / "labels.jsonl", [dict(zip(columns, row, strict=True)) for row in rows]
+    )
+    assert [row.row for row in salience_records(str(json_rows))] == [
+        record.row for record in salience_records(str(path))
+    ]
     by_annotator = [f"{who},{line}" for who in ("Ada", "Ben") for line in lines]
     path.write_text("\n".join(["annotator,story_id,sentence_id,sentence,label", *by_annotator]))
     (a, _) = (record.row for record in salience_records(str(path)))
