@@ -25,12 +25,13 @@ PAGES = {
 """Guides at the top of the repository, and their pages."""
 SUBPACKAGES = (
     "baselines",
+    "books",
     "corpora",
     "data",
     "encoder",
     "evaluation",
     "hub",
-    "integrations",
+    "prompting",
     "salience",
     "show",
     "training",
@@ -45,9 +46,9 @@ def on_files(files: Files, config: Any) -> Files:
     for source, page in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=text))
-    sections = {"narrative_twins": public_names(PACKAGE / "__init__.py")}
+    sections = {"narrative_twins": public_names(PACKAGE)}
     for name in SUBPACKAGES:
-        sections[f"narrative_twins.{name}"] = public_names(PACKAGE / name / "__init__.py")
+        sections[f"narrative_twins.{name}"] = public_names(PACKAGE / name)
     lines = ["# API reference", ""]
     for module, names in sections.items():
         lines += [f"## {module}", ""]
@@ -70,22 +71,19 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return markdown if page.file.src_uri.startswith("api/") else _LINK.sub(target, markdown)
 
 
-def public_names(module: Path) -> list[str]:
-    """The public names of an `__init__.py` in alphabetical order: those of `__all__`, or else what
-    it re-exports."""
-    tree = ast.parse(module.read_text(encoding="utf-8"))
-    listed = [
-        ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-    ]
-    names = set(listed[0] if listed else _exported(tree)) - set(SUBPACKAGES)
+def public_names(package: Path) -> list[str]:
+    """The public names of a package in alphabetical order: what its `__init__.pyi` imports from its
+    modules, or its `__init__.py` if names are not imported lazily."""
+    stub = package / "__init__.pyi"
+    source = stub if stub.exists() else package / "__init__.py"
+    names = set(_imported(ast.parse(source.read_text(encoding="utf-8"))))
     return sorted(names, key=str.lower)
 
 
-def _exported(tree: ast.Module) -> Iterator[str]:
+def _imported(tree: ast.Module) -> Iterator[str]:
     """The names that are imported from modules of the package."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("narrative_twins."):
-            names = (alias.asname or alias.name for alias in node.names)
-            yield from (name for name in names if not name.startswith("_"))
+        if isinstance(node, ast.ImportFrom) and node.module:
+            if node.level or node.module.startswith("narrative_twins."):
+                names = (alias.asname or alias.name for alias in node.names)
+                yield from (name for name in names if not name.startswith("_"))

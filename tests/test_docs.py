@@ -302,6 +302,15 @@ def test_public_names_are_documented():
     assert [name for name, value in public.items() if not inspect.getdoc(value)] == []
 
 
+def test_the_reference_has_a_page_for_each_public_name(monkeypatch):
+    pytest.importorskip("mkdocs", reason="the site needs the extra [docs]")
+    monkeypatch.syspath_prepend(ROOT / "release")
+    import site_pages
+
+    names = {name for name in narrative_twins.__all__ if name not in site_pages.SUBPACKAGES}
+    assert set(site_pages.public_names(PACKAGE)) == names
+
+
 def test_all_is_sorted_and_unknown_names_raise():
     assert narrative_twins.__all__ == sorted(narrative_twins.__all__)
     assert dir(narrative_twins) == narrative_twins.__all__, "also after everything is imported"
