@@ -1,13 +1,15 @@
-"""`make screenshots`: the pictures of the page in the docs and the README, taken of the running
-page."""
+"""`make screenshots`: the pictures of pages in the docs and the README, taken in Chromium."""
 
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from support.browser import chromium
-from support.processes import COMMAND, LIMIT, started
+from support.processes import COMMAND, LIMIT, run_command, started
 
 DOCS = Path(__file__).parents[2] / "docs"
+BOOK = DOCS.parent / "examples" / "books" / "night_ferry.txt"
 
 
 def main() -> None:
@@ -29,7 +31,18 @@ def main() -> None:
         x, y, width = box["x"] - 20, box["y"] - 10, box["width"] + 40
         clip = {"x": x, "y": y, "width": width, "height": 780}
         page.screenshot(path=DOCS / "haunted_stable.png", clip=clip, full_page=True)
-        print(f"{DOCS / 'app.png'}, {DOCS / 'haunted_stable.png'}")
+        picture_of_a_book(browser)
+        print(*(DOCS / name for name in ("app.png", "haunted_stable.png", "book.png")), sep=", ")
+
+
+def picture_of_a_book(browser: Any) -> None:
+    """Take a picture of the page that `book` writes."""
+    with TemporaryDirectory() as folder:
+        written = Path(folder) / "book.html"
+        run_command(COMMAND, "book", BOOK, "--out", written, "--quiet")
+        page = browser.new_page(viewport={"width": 1000, "height": 890}, color_scheme="light")
+        page.goto(written.as_uri())
+        page.screenshot(path=DOCS / "book.png")
 
 
 if __name__ == "__main__":
