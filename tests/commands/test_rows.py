@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrative_twins.books.story_files import read_story_files
+from narrative_twins.data import RowError
+from narrative_twins.evaluation.labelled_stories import load_labelled
 from narrative_twins.show.formats import read_results
 from narrative_twins.stories.rows import RowColumns
 from narrative_twins.writing import JsonlLog
@@ -380,3 +382,34 @@ def test_every_row_is_in_a_result_or_reported(command, bert_folder, tmp_path_fac
     for result in results:
         row = rows[result["row"]]
         assert "".join(result["sentences"]).split() == row["text"].replace(". ", ".").split()
+
+
+LABELLED = st.lists(
+    st.fixed_dictionaries(
+        {"sentences": st.sampled_from([["Runa woke.", "It rained."], ["So.", " "]])}
+        | {"labels": st.sampled_from([[0, 1], [1]])}
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json", "parquet"])
+@settings(max_examples=15, deadline=None)
+@given(rows=LABELLED)
+def test_labelled_rows_are_all_read_or_the_first_bad_one_is_named(form, tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("rows") / f"a.{form}"
+    if form == "parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif form == "json":
+        path.write_text(json.dumps(rows), encoding="utf-8")
+    else:
+        write_rows(path, rows)
+    is_bad = [row["sentences"][1] == " " or len(row["labels"]) == 1 for row in rows]
+    if any(is_bad):
+        first = is_bad.index(True)
+        with pytest.raises(RowError, match=f"id 'a.{form}:{first}'"):
+            load_labelled(path)
+    else:
+        stories = load_labelled(path).stories
+        assert [story.id for story in stories] == [f"a.{form}:{n}" for n in range(len(rows))]
