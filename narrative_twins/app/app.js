@@ -9,5 +9,7 @@
     const shown = [...document.querySelectorAll("[data-said]")].filter(each => each.checkVisibility());
     const text = shown.map(each => each.dataset.said).join(" ");
     if (said.textContent !== text) said.textContent = text;
+    // gradio names the button otherwise than its text says, so that it can't be pressed by voice.
+    document.querySelectorAll("#book button[aria-dropeffect][aria-label]").forEach(each => each.removeAttribute("aria-label"));
   }, 500);
 })();

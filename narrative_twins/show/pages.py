@@ -28,8 +28,8 @@ from narrative_twins.show.language import language_of
 from narrative_twins.text import for_terminal, one_line, shortened
 
 WIDTH, HEIGHT = 600, 80  # of a curve
-SHARE = 0.02
-"""The share of the sentences of a book that is in its extract."""
+SHARE, FEWEST = 0.02, 12
+"""The share of the sentences of a book that is in its extract, and how many are at least."""
 _PIECES = 500
 """How many parts of a template are joined to a piece of a page: about 10,000 characters."""
 _PLACES = 300
@@ -151,6 +151,7 @@ def book_reading(result: BookSalience) -> Markup:
         return chapter, best, scene
 
     rows = [row_of(unit) for unit in sorted(chapters, key=lambda unit: ranks[unit.index])]
+    count = min(len(sentences), max(FEWEST, round(SHARE * len(sentences))))
     return _rendered(
         "book",
         result=result,
@@ -161,8 +162,8 @@ def book_reading(result: BookSalience) -> Markup:
         shades=_shades_of_book(result),
         starts=set(sentences.starts),
         has_text=has_text,
-        extract=displayed(str(result.extract(share=SHARE))) if has_text else "",
-        share=SHARE,
+        extract=displayed(str(result.extract(count))) if has_text else "",
+        count=count,
         tables=[
             (level, _table(result.at(level), result.dtype))
             for level in ("chapter", "scene")

@@ -282,7 +282,7 @@ def test_scores_of_a_book_are_those_of_score_book(page, bert_folder, tmp_path):
     html = changes["result"]
     assert "Chapter 1: The &lt;Map&gt;" in html and "Salience by" in html
     assert html.count('<details class="text"') == 2 and html.count('class="scene"') == 2
-    assert str(result.extract(share=0.02)) in unescape(html) and ".json" in html
+    assert str(result.extract(12)) in unescape(html) and ".json" in html
     assert "json" in downloads(result) and "csv" not in downloads(result)
     assert f"Done: {result.extent}." in changes["status"]
 

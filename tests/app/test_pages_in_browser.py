@@ -203,6 +203,9 @@ def test_a_book_is_scored_and_its_result_is_kept_apart(address, browser, tmp_pat
     with opened(browser, address, 375) as page:
         paste(page, STORY)
         page.locator(".status:visible", has_text="Done: 5 sentences").wait_for(timeout=WAIT)
+        page.get_by_role("tab", name="A book").click()
+        page.locator("#book button:not([aria-label])").first.wait_for(timeout=WAIT)
+        check(page)
         open_book(page, tmp_path / "tale.epub")
         page.get_by_role("heading", name="A <b>Tale</b>").wait_for(timeout=WAIT)
         assert not page.get_by_role("heading", name="Your story").is_visible()
