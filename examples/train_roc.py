@@ -25,6 +25,7 @@ from narrative_twins.training import (
     estimate_training,
     parse_arguments,
     run_summary,
+    triples_and_loss,
 )
 
 DEFAULTS = {
@@ -65,6 +66,14 @@ def main() -> None:
     if script.eval_source is not None or "validation" in data:
         validation = select_split(data, "validation", script.max_eval_rows)
 
+    # Triples of stories of `--triples_source`, another data set, with their own loss.
+    losses = None
+    if script.triples_source is not None:
+        triples, loss = triples_and_loss(
+            model, arguments, script.triples_source, script.max_train_rows
+        )
+        train, losses = {"stories": train, "triples": triples}, {"triples": loss}
+
     # 4. What is measured besides the loss: agreement with human labels, and how often a twin is
     # nearer to its story than the distractor is.
     evaluators = []
@@ -88,7 +97,12 @@ def main() -> None:
     # 5. The trainer. Its loss is `NarrativeTwinsLoss`, with the temperature, the negatives and the
     # kind of twins that the arguments name.
     trainer = NarrativeTwinsTrainer(
-        model, arguments, train, validation, evaluator=evaluators or None
+        model,
+        arguments,
+        train,
+        validation if losses is None or validation is None else {"stories": validation},
+        loss=losses,
+        evaluator=evaluators or None,
     )
     trainer.facts = script.card_facts()
 

@@ -31,6 +31,7 @@ from narrative_twins.training import (
     estimate_training,
     parse_arguments,
     run_summary,
+    triples_and_loss,
 )
 
 DEFAULTS = {
@@ -88,6 +89,12 @@ def main() -> None:
         mini_batch_size=arguments.mini_batch_size,
     )
 
+    losses = {"judged": loss}
+    if script.triples_source is not None:
+        train["triples"], losses["triples"] = triples_and_loss(
+            model, arguments, script.triples_source, script.max_train_rows
+        )
+
     # 5. What is measured besides the loss: agreement with labels, and how often a twin is nearer to
     # its story than the distractor is.
     evaluators, limit = [], arguments.context_tokens
@@ -110,7 +117,7 @@ def main() -> None:
 
     # 6. The trainer: each batch has rows of one of the two data sets.
     trainer = NarrativeTwinsTrainer(
-        model, arguments, train, validation, loss={"judged": loss}, evaluator=evaluators or None
+        model, arguments, train, validation, loss=losses, evaluator=evaluators or None
     )
     trainer.facts = script.card_facts()
 

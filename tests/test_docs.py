@@ -149,6 +149,10 @@ def files(tmp_path_factory, bert_folder) -> Path:
     (folder / "sentences.csv").write_text(
         "story_id,sentence_id,text,label\na,2,He ran.,0\na,1,She fell.,1\n"
     )
+    texts = ("The mill burned.", "Fire took it.", "It rained.")
+    rows["twins_as_triples"] = [dict(zip(("anchor", "positive", "negative"), texts, strict=True))]
+    columns = ("anchor_text", "text_a", "text_b", "text_a_is_closer")
+    rows["dev_track_a"] = [dict(zip(columns, (*texts, True), strict=True))]
     for name, content in rows.items():
         write_rows(folder / f"{name}.jsonl", content)
     for name, place in SHOWN_FILES.items():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import click
 
@@ -71,7 +72,8 @@ def evaluate(
     """Compare encoders, with each operation, and baselines with human labels: Spearman and AUC, or
     AUC of turning points, with intervals and tests. DATA is stories with labels: files, folders,
     Hub ids, or `stories` and `synopses` of the package. Scores of encoders are saved in
-    --out, and not computed again.
+    --out, and not computed again. Triples of stories are compared by accuracy: which of two stories
+    is nearer to a third.
 
     Args:
         stories (DATA...): stories with labels.
@@ -99,9 +101,12 @@ def evaluate(
     from transformers.utils import logging
 
     from narrative_twins.evaluation.run import evaluate
+    from narrative_twins.evaluation.similarity import is_similarity_data
 
     logging.disable_progress_bar()
     datasets.disable_progress_bars()
+    if is_similarity_data(stories[0]):
+        return _evaluate_triples(stories, model, baselines, out, split, against, encoder.loading)
     with on_interrupt(f"scores so far are in {out}; the same command continues" if out else ""):
         comparison = evaluate(
             dict(model) or None,
@@ -121,4 +126,33 @@ def evaluate(
         print(for_terminal(table.to_markdown()))
     if out is not None:
         print(f"In {out}: results.json, table.md and table.tex", file=sys.stderr)
+    return 0
+
+
+def _evaluate_triples(
+    files: Sequence[str],
+    models: Sequence[tuple[str, list[str | None]]],
+    baselines: list[str] | None,
+    out: str | None,
+    split: str | None,
+    against: str | None,
+    loading: dict[str, Any],
+) -> int:
+    """Print the comparison on each file with triples of stories, and write it into `out`."""
+    from narrative_twins.evaluation.similarity import evaluate_similarity
+
+    for file in files:
+        comparison = evaluate_similarity(
+            dict(models) or {"default": None},
+            file,
+            split=split,
+            baselines=[] if baselines == ["none"] else baselines,
+            against=against,
+            loading=loading,
+        )
+        print(for_terminal(comparison.table().to_markdown()))
+        if out is not None:
+            folder = Path(out, comparison.name) if len(files) > 1 else Path(out)
+            comparison.write(folder)
+            print(f"In {folder}: results.json, table.md and table.tex", file=sys.stderr)
     return 0

@@ -13,6 +13,7 @@ _check_extra("train")
 
 from narrative_twins.data.loading import load_story_salience as load_story_salience
 from narrative_twins.data.loading import load_story_twins as load_story_twins
+from narrative_twins.data.loading import load_triples as load_triples
 from narrative_twins.data.loading import load_turning_points as load_turning_points
 from narrative_twins.data.loading import load_window_twins as load_window_twins
 from narrative_twins.data.loading import select_split as select_split

@@ -184,6 +184,16 @@ class TurningPointsBuilder(RowsBuilder):
         return rows.turning_points(row, where, self.config.windows, self.config.cleaning)
 
 
+class TriplesBuilder(RowsBuilder):
+    """Triples of stories: an anchor, a story that is nearer to it, and one that is less near."""
+
+    CITATION = ""
+    FEATURES = Features({"id": _TEXT, "anchor": _TEXT, "positive": _TEXT, "negative": _TEXT})
+
+    def normalize(self, row: Mapping[str, Any], where: str) -> Row:
+        return rows.triple(row, where)
+
+
 def load_story_twins(
     source: DataSource | None = None, split: str | None = None, **options: Unpack[LoadOptions]
 ) -> LoadedData:
@@ -342,6 +352,22 @@ def load_turning_points(
     if cleaning not in get_args(Cleaning):
         raise ValueError(f"cleaning={cleaning!r} is unknown; use {', '.join(get_args(Cleaning))}")
     return _load(TurningPointsBuilder, source, split, options, windows=windows, cleaning=cleaning)
+
+
+def load_triples(
+    source: DataSource, split: str | None = None, **options: Unpack[LoadOptions]
+) -> LoadedData:
+    """Load triples of stories for similarity: `id`, and the texts `anchor`, `positive`, which is
+    nearer to the anchor, and `negative`.
+
+    A row in a file has these columns, or the columns of SemEval-2026 Task 4 on narrative
+    similarity: `anchor_text`, `text_a`, `text_b` and `text_a_is_closer`.
+
+    Args:
+        source: as in `load_story_twins`, such as the published JSON Lines.
+        split, options: as in `load_story_twins`, which also describes the result and the errors.
+    """
+    return _load(TriplesBuilder, source, split, options)
 
 
 def _load(

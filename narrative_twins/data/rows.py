@@ -370,3 +370,33 @@ def synopsis(row: Mapping[str, Any], where: str) -> tuple[list[str], list[int]]:
         raise RowError(where, problem)
     story = check_sentences([sentences[i] for i in kept], "story", where)
     return story, [kept.index(point) for point in points]
+
+
+TRIPLE_COLUMNS = ("anchor_text", "text_a", "text_b", "text_a_is_closer")
+"""The columns of a triple of stories as published."""
+
+
+def is_triple(row: Any) -> bool:
+    """Return whether a row has the columns of a triple of stories."""
+    return isinstance(row, Mapping) and (
+        set(TRIPLE_COLUMNS[:3]) <= row.keys() or {"anchor", "positive", "negative"} <= row.keys()
+    )
+
+
+def triple(row: Mapping[str, Any], where: str) -> Row:
+    """Convert a row to a triple: an `anchor`, the `positive`, which is nearer to it, and the
+    `negative`. Raises RowError if a text is missing, or which is nearer."""
+    columns = {"anchor": "anchor", "positive": "positive", "negative": "negative"}
+    if "anchor_text" in row:
+        closer = row.get("text_a_is_closer")
+        if closer not in (True, False):
+            raise RowError(
+                where, f"text_a_is_closer is {shown_value(closer)}; it must be true or false"
+            )
+        nearest, other = ("text_a", "text_b") if closer else ("text_b", "text_a")
+        columns = {"anchor": "anchor_text", "positive": nearest, "negative": other}
+    texts = {name: row.get(column) for name, column in columns.items()}
+    for name, text in texts.items():
+        if not isinstance(text, str) or not text.strip():
+            raise RowError(where, f"{columns[name]} is {shown_value(text)}; it must be a text")
+    return texts

@@ -12,3 +12,5 @@ from narrative_twins.evaluation.comparison import Comparison as Comparison
 from narrative_twins.evaluation.labelled_stories import LabelledStories as LabelledStories
 from narrative_twins.evaluation.labelled_stories import load_labelled as load_labelled
 from narrative_twins.evaluation.run import evaluate as evaluate
+from narrative_twins.evaluation.similarity import SimilarityComparison as SimilarityComparison
+from narrative_twins.evaluation.similarity import evaluate_similarity as evaluate_similarity

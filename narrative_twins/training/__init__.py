@@ -24,3 +24,4 @@ from narrative_twins.training.trainer import (
     NarrativeTwinsTrainingArguments as NarrativeTwinsTrainingArguments,
 )
 from narrative_twins.training.trainer import trainable_encoder as trainable_encoder
+from narrative_twins.training.triples import triples_and_loss as triples_and_loss

@@ -56,6 +56,7 @@ class ScriptArguments:
     train_source: str | None = setting(None, "File, folder or Hub id of rows; default: packaged.")
     eval_source: str | None = setting(None, "The same; default: split validation of the training.")
     salience_source: str | None = setting(None, "Stories with human labels, for validation.")
+    triples_source: str | None = setting(None, "Triples of stories to train on, too.")
     operations: list[str] | None = setting(None, "Operations to validate; default: all.")
     approximate: Literal["one-pass"] | None = setting(None, "Validate in one pass (one-pass).")
     max_train_rows: int | None = setting(None, "Maximum rows to train on; the first are used.")
