@@ -179,7 +179,7 @@ def test_stories_that_are_not_asked_about(make, tmp_path):
     with serving(Model()) as model:
         done = make(model, rows, "--recipe=synopses")
         assert done.code == 1 and "no sentence of 'twin' is in window 1" in done.err
-        assert "s.jsonl, line 2: the synopsis has 2 windows" in done.err
+        assert "s.jsonl, line 2 (row 1): the synopsis has 2 windows" in done.err
         assert make(model, stories(1, 41)).code == 1
     assert not model.bodies
     (long,) = read_rows(tmp_path / "o.jsonl.rejects")
