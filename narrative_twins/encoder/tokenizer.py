@@ -432,12 +432,12 @@ class TokenizedStory:
         start = int(np.searchsorted(ends, ends[lo] - (spare - (ends[stop] - ends[hi]))))
         return Window(start, lo, hi, stop)
 
-    def parts(self, share: float) -> Iterator[Span]:
-        """Divide the story into parts for one pass, and yield them as half-open ranges of
-        sentences. For each part, the encoder reads the text that `window` selects. A story that
-        fits the context is one part. The texts of a longer story begin at even distances of at most
-        `share` of the context, and a part has the sentences in the middle of its text. A part fits
-        the context unless it is a single sentence."""
+    def one_pass_spans(self, share: float) -> Iterator[Span]:
+        """Yield half-open ranges of sentences that together are the story; in one pass, the tokens
+        of a range are pooled from one text, which `window` selects around it. A story that fits the
+        context is one range. The texts of a longer story begin at even distances of at most `share`
+        of the context, and a range has the sentences in the middle of its text. A range fits the
+        context unless it is a single sentence."""
         ends, room = self._ends, self.max_text_tokens
         excess = int(ends[-1]) - room
         more = max(0, math.ceil(excess / (share * room)))  # texts after the first

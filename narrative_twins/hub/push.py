@@ -121,7 +121,7 @@ def write_encoder(
         write_files(folder, {path.relative_to(source).as_posix(): path for path in paths})
     else:
         encoder.save_pretrained(folder)
-    card = _card_of_encoder(encoder, source or _unchanged_source(encoder, folder), facts, merged)
+    card = _card_of_encoder(encoder, source, folder, facts, merged)
     write_files(folder, {CARD: card.replace(PLACEHOLDER_ID, repo_id)})
 
 
@@ -151,17 +151,24 @@ def _check_adapter(source: Path | None) -> None:
 
 
 def _card_of_encoder(
-    encoder: StoryEncoder, source: Path | None, facts: EncoderFacts | None, merged: bool
+    encoder: StoryEncoder,
+    source: Path | None,
+    folder: str | Path,
+    facts: EncoderFacts | None,
+    merged: bool,
 ) -> str:
-    """Return the card of an encoder: of its facts, which name the base of an adapter, or without
-    facts the card in its folder `source`, if there is one."""
+    """Return the card of an encoder that is written to `folder`: of its facts, which name the base
+    of an adapter; without facts, the card in its folder `source`, or in the `_unchanged_source` of
+    an encoder in memory, if there is one."""
     is_adapted = merged and adapter_kind(encoder.model) is not None
     if is_adapted and (facts is None or facts.base_model == UNKNOWN):
         base, base_id = base_model(encoder.model)
         facts = facts or EncoderFacts()
         facts = replace(facts, base_model=base, base_model_id=facts.base_model_id or base_id)
-    if facts is None and source is not None and (source / CARD).is_file():
-        return (source / CARD).read_text(encoding="utf-8")
+    if facts is None:
+        source = source or _unchanged_source(encoder, folder)
+        if source is not None and (source / CARD).is_file():
+            return (source / CARD).read_text(encoding="utf-8")
     return str(encoder_card(_facts(facts, EncoderFacts())))
 
 

@@ -171,15 +171,15 @@ def one_pass_plans(
     """Yield the one-pass plan of each window of a story; `spans` are the windows. A story that
     exceeds the context is read in several texts, each of which overlaps the next by at least an
     eighth of the context (`_STEP`). Sentences of one window may be read in different texts."""
-    parts_to_read = tokens.parts(_STEP)
+    ranges = tokens.one_pass_spans(_STEP)
     read: list[tuple[Window, list[Chunk]]] = []  # each sentence from `lo` on, with its text
     special = len(spans) == 1
     for lo, hi in spans:
         rest: list[Chunk] = []
         while lo + len(read) < hi:
-            text = tokens.window(next(parts_to_read))
-            parts, others = tokens.sentence_chunks(text, special)
-            read += [(text, chunks) for chunks in parts]
+            text = tokens.window(next(ranges))
+            by_sentence, others = tokens.sentence_chunks(text, special)
+            read += [(text, chunks) for chunks in by_sentence]
             rest += [chunk for chunks in others for chunk in chunks]
         inside = read[: hi - lo]
         del read[: hi - lo]
