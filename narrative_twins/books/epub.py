@@ -32,10 +32,7 @@ def epub_book(data: bytes) -> Book:
     package.check_encryption(names)
     entries, left_out = package.navigation()
     left_out |= _left_out(package.name, package.tree, "reference")
-    by_document: dict[str, dict[str, list[tuple[str, int]]]] = {}
-    for (name, fragment), text, level in entries:
-        places = by_document.setdefault(archive.name(name), {})
-        places.setdefault(fragment, []).append((text, level))
+    by_document = _entries_by_document(archive, entries)
     documents: dict[str, list[Block]] = {}
     for name in names:
         page = archive.try_to(archive.parsed, name, parse_html, True)
@@ -52,6 +49,18 @@ def epub_book(data: bytes) -> Book:
     ]
     title = next(filter(None, map(text_of, elements(package.tree, "title"))), None)
     return book_of_blocks(blocks, title, problems=archive.problems)
+
+
+def _entries_by_document(
+    archive: Archive, entries: Iterable[_Entry]
+) -> dict[str, dict[str, list[tuple[str, int]]]]:
+    """Return the texts and depths of the entries of a table of contents, by the document and the
+    element that they lead to."""
+    by_document: dict[str, dict[str, list[tuple[str, int]]]] = {}
+    for (name, fragment), text, level in entries:
+        places = by_document.setdefault(archive.name(name), {})
+        places.setdefault(fragment, []).append((text, level))
+    return by_document
 
 
 def _has_story(blocks: Sequence[Block], reason: str) -> bool:

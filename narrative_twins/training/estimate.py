@@ -151,15 +151,9 @@ class TrainingEstimate:
 def estimate_training(trainer: Any) -> TrainingEstimate:
     """Return what the run of a trainer will take. Its data set is not changed, and no random number
     is drawn."""
-    args, data = trainer.args, trainer.train_dataset
-    sets = data if isinstance(data, Mapping) else {"": data}
-    batches = []
-    for rows in sets.values():
-        nested = args.window_batch_size is not None and is_nested(rows[0].get("story"))
-        count = args.window_batch_size if nested else args.train_batch_size
-        first = [rows[index] for index in range(min(count, len(rows)))]
-        batches.append((len(first), first, trainer.data_collator(first)))
-    count, first, batch = max(batches, key=lambda each: _tokens(each[2]))
+    args = trainer.args
+    first, batch = _largest_batch(trainer)
+    count = len(first)
     texts, longest = _texts(batch), _longest(batch)
     at_a_time = min(texts, args.mini_batch_size or texts)
     accumulated, processes = args.gradient_accumulation_steps, args.world_size
@@ -187,6 +181,19 @@ def estimate_training(trainer: Any) -> TrainingEstimate:
             or getattr(args, "gradient_checkpointing", False),
         ),
     )
+
+
+def _largest_batch(trainer: Any) -> tuple[list[Any], Mapping[str, Any]]:
+    """Return the first rows of a data set of a trainer, and their batch: of several data sets, the
+    one whose first batch has the most tokens."""
+    args, data = trainer.args, trainer.train_dataset
+    batches = []
+    for rows in data.values() if isinstance(data, Mapping) else [data]:
+        nested = args.window_batch_size is not None and is_nested(rows[0].get("story"))
+        count = args.window_batch_size if nested else args.train_batch_size
+        first = [rows[index] for index in range(min(count, len(rows)))]
+        batches.append((first, trainer.data_collator(first)))
+    return max(batches, key=lambda each: _tokens(each[1]))
 
 
 def _masks(batch: Mapping[str, Any]) -> list[torch.Tensor]:
