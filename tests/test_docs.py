@@ -24,6 +24,7 @@ from narrative_twins import Story, StoryEncoder, StorySalience, score_book
 
 from support.chat_server import Model, serving
 from support.command import run
+from support.models import save_base
 from support.processes import COMMAND, run_command
 from support.recognizers import save_pipeline
 from support.rows import write_rows
@@ -160,7 +161,7 @@ def files(tmp_path_factory, bert_folder) -> Path:
         (folder / name).write_text(code)
     for run_of_training in ("roc", "salience-smoke"):
         shutil.copytree(bert_folder, folder / "runs" / run_of_training / "final")
-    shutil.copytree(bert_folder, folder / "multilingual")
+    save_base(folder / "multilingual-e5-small")
     operation = next(code for _, code in PYTHON if "class Opening" in code)
     (folder / "opening.py").write_text(operation.partition("\n\n\n(result,)")[0])
     for name in ("my_pipeline", "en_core_web_sm"):

@@ -79,13 +79,15 @@ class Scoring:
     which they were asked for. Methods may be called by several threads.
 
     Args:
-        model: folder or Hub id of the encoder; None for the default encoder.
+        model: name, folder or Hub id of the encoder; None for the default encoder.
         max_sentences: how many sentences may be scored exactly; 500 take minutes on a laptop.
     """
 
-    def __init__(self, model: str | None = None, max_sentences: int = 500) -> None:
-        self.encoder = StoryEncoder.from_pretrained(model)
-        self.is_english = model is None  # as the default encoder is
+    def __init__(
+        self, model: str | None = None, max_sentences: int = 500, base_folder: str | None = None
+    ) -> None:
+        self.encoder = StoryEncoder.from_pretrained(model, base_folder=base_folder)
+        self.is_english = model in (None, "default")  # as the default encoder is
         self.max_sentences = max_sentences
         self.results: OrderedDict[str, StorySalience | BookSalience] = OrderedDict()
         """The last results by their keys."""

@@ -17,9 +17,8 @@ class EncoderOptions:
     """Options of the encoder to load, as for `StoryEncoder.from_pretrained`.
 
     Attributes:
-        model (ENCODER): default, base, multilingual, or folder or Hub id of an encoder (default:
-            default, for English).
-        base_folder (DIR): Folder with the base of an adapter, such as base and multilingual
+        model (ENCODER): default, multilingual, or folder or Hub id (default: default, for English).
+        base_folder (DIR): Folder with the base of an adapter, such as multilingual
             (default: from the Hub, or its cache).
         revision (NAME): Branch, tag or commit of an encoder on the Hub.
         device (NAME): Device, such as cpu or cuda:0 (default: an accelerator, if any).

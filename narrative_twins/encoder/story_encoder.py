@@ -109,9 +109,10 @@ class StoryEncoder:
         """Load an encoder.
 
         Args:
-            name: folder or Hub id of a sentence-transformers model (an id may lack the
-                organization), of any `AutoModel` encoder, or of a PEFT adapter, which is merged
-                into its base; None for the default encoder.
+            name: `"default"` or `"multilingual"`, the encoders of this package; or folder or Hub id
+                of a sentence-transformers model (an id may lack the organization), of any
+                `AutoModel` encoder, or of a PEFT adapter, which is merged into its base; None for
+                the default encoder.
             device: default the first accelerator, or the CPU if there is none.
             dtype: precision. `"auto"` depends on the machine, unlike in transformers. On a CPU it
                 is float32, so that scores do not depend on the rest of the batch. On CUDA devices

@@ -48,7 +48,7 @@ class EncoderFacts:
         table: a table to show in place of a table of `figures`; None shows the latter.
         limits: known limits.
         license: an id of the Hub's list, for example `"apache-2.0"`.
-        language: the language of the texts, for example `"en"`.
+        language: the language or languages of the texts, for example `"en"`.
     """
 
     name: str = "A story encoder"
@@ -65,7 +65,7 @@ class EncoderFacts:
         " Salience is computed from an encoder's similarities."
     )
     license: str | None = None
-    language: str = "en"
+    language: str | Sequence[str] = "en"
 
     def __post_init__(self) -> None:
         """Turn figures that are mappings, as YAML has them, into `Figure`s."""

@@ -161,8 +161,35 @@ ROWS = {
         "one pass: distilled plots": 160,
         "one pass: summaries": 200,
     },
+    "adapter-base": {
+        "votes": 256,
+        "twins": 160,
+        "one pass: votes": 1_920,
+        "one pass: prose": 160,
+        "one pass: turning points": 16,
+        "one pass: film plots": 80,
+        "one pass: summaries": 48,
+    },
+    "adapter-english": {
+        "operations": 48,
+        "votes": 800,
+        "twins": 480,
+        "window twins": 64,
+        "one pass: votes": 8_000,
+        "one pass: prose": 480,
+        "one pass: turning points": 64,
+        "one pass: film plots": 240,
+        "one pass: summaries": 160,
+    },
+    "adapter-translations": {
+        "votes": 96,
+        "window twins": 8,
+        "one pass: votes": 240,
+        "one pass: turning points": 8,
+        "one pass: film plots": 16,
+    },
 }
-"""By stage, rows of each data set a seed."""
+"""By stage, rows of each data set a seed; those of adapters are trained by `train_adapters.py`."""
 LABELLED = {
     "distilled": {"stories": 12_000, "plots": 520},
     "taught": {"stories": 5_000, "plots": 240, "tales": 400},
@@ -223,8 +250,12 @@ PIECES = {
         "film plots": 70,
         "distilled plots": 70,
     },
+    **dict.fromkeys(
+        ("adapter-base", "adapter-english", "adapter-translations"),
+        {"prose": 12, "film plots": 24, "summaries": 12},
+    ),
 }
-"""By stage of the base encoder, the maximum number of sentences of a piece of a text: the time and
+"""By stage of larger encoders, the maximum number of sentences of a piece of a text: the time and
 memory of attention grow with the square of the length. Pieces are in batches of texts with windows,
 which are smaller."""
 
@@ -375,7 +406,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", type=Path, help="folder of the research data")
-    parser.add_argument("--stage", choices=ROWS, default="votes")
+    parser.add_argument("--stage", choices=RATES, default="votes")
     parser.add_argument(
         "--base", required=True, help="the encoder to start from, a folder or Hub id"
     )

@@ -1,14 +1,20 @@
-"""Which encoder? Agreement with people, twins and seconds of the default encoder, the base encoder,
-both before training, and baselines.
+"""Which encoder? Agreement with people, twins and seconds of the default encoder and others, the
+same before training, and baselines.
 
-    python research/encoders/which.py DATA --base runs/base/encoder --plain MiniLM=FOLDER \\
+    python research/encoders/which.py DATA --trained base=runs/base/encoder --plain MiniLM=FOLDER \\
         --plain mpnet=FOLDER --out runs/which
+    python research/encoders/which.py DATA --trained multilingual=FOLDER --untimed \\
+        --earlier benchmarks/results/encoders.json --out runs/which
+
+The second command measures one encoder, and takes the figures of the others from a file. An adapter
+is measured with its base, in a folder that `StoryEncoder.save_pretrained` wrote.
 
 Measured are the stories of `roc_val.json` and the plot summaries of the half by which nothing was
 chosen, all films of `tripod_train.json`, and passages of tales whose works are held out. Trained encoders are
 scored exactly and in one pass, others exactly, all by summarization, large ones in bfloat16. Seconds
 are medians of three rounds, in which the encoders take turns, in float32. It writes `which.json`, all
-values to `exact` and `one-pass`, the card of the base encoder, and to `--docs` the table and the plot of the
+values to `exact` and `one-pass`, a card into the folder of each trained encoder that has facts in
+`hub_cards`, and to `--docs` the table and the plot of the
 documentation. Scores of finished encoders are not computed again.
 """
 
@@ -16,7 +22,7 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -24,7 +30,7 @@ from typing import Any
 
 from datasets import Dataset
 from judged import judged_passages
-from measuring import check_data, half, precision, summaries, write_card
+from measuring import CARDS, check_data, half, precision, summaries, write_card
 from triples import triples
 
 from narrative_twins import StoryEncoder, default_encoder, evaluate, score_stories
@@ -93,7 +99,11 @@ def labelled(data: Path) -> list[LabelledStories]:
 
 
 def agreement(
-    trained: dict[str, str], plain: dict[str, str], sets: list[LabelledStories], out: Path
+    trained: dict[str, str],
+    plain: dict[str, str],
+    sets: list[LabelledStories],
+    out: Path,
+    baselines: Sequence[str],
 ) -> dict[str, dict[str, float]]:
     """By row, the figures of each set, also given position and length."""
     options: dict[str, Any] = {"operations": "summarization", "on_truncation": "ignore"}
@@ -115,7 +125,9 @@ def agreement(
         )
         rows |= figures_of(comparison, f"{encoder}, {form}" if encoder in trained else encoder)
     sentence_encoder = next(iter(plain.values()), None)
-    others = evaluate((), sets, baselines=BASELINES, sentence_encoder=sentence_encoder)
+    if not baselines:
+        return rows
+    others = evaluate((), sets, baselines=baselines, sentence_encoder=sentence_encoder)
     return rows | figures_of(others)
 
 
@@ -237,31 +249,52 @@ def main() -> None:
     )
     parser.add_argument("data", type=Path, help="folder of the research data")
     parser.add_argument("--default", default=str(default_encoder()), help="the default encoder")
-    parser.add_argument("--base", required=True, help="folder of the base encoder")
+    parser.add_argument(
+        "--trained", action="append", type=named, default=[], help="NAME=FOLDER, in both forms"
+    )
     parser.add_argument(
         "--plain", action="append", type=named, default=[], help="NAME=FOLDER, not trained"
     )
+    parser.add_argument("--earlier", type=Path, help="a which.json with figures of others")
+    parser.add_argument(
+        "--only", action="append", choices=SETS, help="measure only these sets (default: all)"
+    )
+    parser.add_argument("--untimed", action="store_true", help="measure no seconds")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--docs", type=Path, help="folder of encoders.md")
     options = parser.parse_args()
     check_data(options.data, "fairytaleqa.jsonl", "squality_plot_twins.jsonl")
     options.out.mkdir(parents=True, exist_ok=True)
-    trained = {"default": options.default, "base": options.base}
+    earlier = json.loads(options.earlier.read_text(encoding="utf-8")) if options.earlier else {}
+    trained = dict(options.trained)
+    if not earlier:
+        trained = {"default": options.default} | trained
     plain = {f"{name}, not trained": folder for name, folder in options.plain}
-    sets = labelled(options.data)
-    rows = agreement(trained, plain, sets, options.out)
+    sets = [each for each in labelled(options.data) if each.name in (options.only or SETS)]
+    rows = agreement(trained, plain, sets, options.out, () if earlier else BASELINES)
     twins = nearer(trained | plain, options.data, options.out / "twins.json")
     for encoder, figures in twins.items():
         for form in FORMS if encoder in trained else [None]:
             rows[f"{encoder}, {form}" if form else encoder] |= figures
-    for way, figures in seconds(trained, sets).items():
-        rows[way] |= figures
+    if not options.untimed:
+        for way, figures in seconds(trained, sets).items():
+            rows[way] |= figures
+    # Trained encoders come first.
+    trained_rows = [name for name in earlier if name.endswith(tuple(f", {form}" for form in FORMS))]
+    rows = {name: earlier[name] for name in trained_rows} | rows | earlier
     with atomic_write(options.out / "which.json") as file:
         file.write(json.dumps(rows, indent=1) + "\n")
     lines = "\n".join(table(rows))
     print(lines)
-    of_base = {key: rows[f"base, {form}"][name] for key, (form, name) in OF_CARD.items()}
-    write_card(Path(options.base), "base_encoder.yaml", f"{lines}\n{NOTES}", of_base, seeds="0")
+    for encoder, folder in options.trained:
+        facts = f"{encoder}_encoder.yaml"
+        if (CARDS / facts).exists():
+            figures = {
+                key: rows[f"{encoder}, {form}"][of]
+                for key, (form, of) in OF_CARD.items()
+                if of in rows[f"{encoder}, {form}"]
+            }
+            write_card(Path(folder), facts, f"{lines}\n{NOTES}", figures, seeds="0")
     if options.docs:
         page = options.docs / "encoders.md"
         before, _, after = page.read_text(encoding="utf-8").split(BORDER)

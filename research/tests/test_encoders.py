@@ -4,18 +4,23 @@ them."""
 import json
 import shutil
 import sys
+from functools import partial
 
 import distilled
 import judged
+import languages
 import measuring
 import pytest
 import torch
+import train_adapters
 import train_votes
 import which
 from datasets import Dataset
 from huggingface_hub import ModelCard
+from safetensors.torch import load_file
 
 from narrative_twins import StoryEncoder
+from narrative_twins.data import load_story_salience
 from narrative_twins.evaluation import load_labelled
 
 from support.models import SENTENCES
@@ -105,7 +110,13 @@ def test_training_on_votes(stage, tmp_path, bert_folder, works, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "facts", ["twins_encoder.yaml", "default_encoder.yaml", "base_encoder.yaml"]
+    "facts",
+    [
+        "twins_encoder.yaml",
+        "default_encoder.yaml",
+        "base_encoder.yaml",
+        "multilingual_encoder.yaml",
+    ],
 )
 def test_card_of_the_default_encoder_is_complete(tmp_path, facts):
     measured = dict.fromkeys(measuring.COLUMNS.values(), 0.25)
@@ -113,7 +124,7 @@ def test_card_of_the_default_encoder_is_complete(tmp_path, facts):
     measuring.write_card(tmp_path, facts, "| the table |", measured, **options)
     card = ModelCard.load(tmp_path / "README.md")
     assert [result.metric_value for result in card.data.eval_results] == [0.25] * len(measured)
-    assert card.data.license == "apache-2.0"
+    assert card.data.license == ("mit" if "multilingual" in facts else "apache-2.0")
     assert "| the table |" in card.content and "{{" not in card.content
     assert "Seeds: 0, 1" in card.content and "(settings)" in card.content
 
@@ -136,7 +147,14 @@ def test_which_encoder(tmp_path, bert_folder, monkeypatch):
     shutil.copytree(bert_folder, base)
     page = tmp_path / "encoders.md"
     page.write_text(f"# Before\n{which.BORDER}\nold\n{which.BORDER}\n# After\n")
-    flags = ["--default", bert_folder, "--base", str(base), "--plain", f"tiny={bert_folder}"]
+    flags = [
+        "--default",
+        bert_folder,
+        "--trained",
+        f"base={base}",
+        "--plain",
+        f"tiny={bert_folder}",
+    ]
     flags += ["--out", str(tmp_path / "out"), "--docs", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["which.py", str(tmp_path), *flags])
     which.main()
@@ -151,5 +169,88 @@ def test_which_encoder(tmp_path, bert_folder, monkeypatch):
     card = ModelCard.load(base / "README.md")
     assert len(card.data.eval_results) == len(which.OF_CARD) and table.strip() in card.content
     assert (tmp_path / "encoders.svg").exists()
+    # Another encoder beside the figures of these.
+    earlier = ["--earlier", str(tmp_path / "out" / "which.json"), "--untimed"]
+    flags = ["--trained", f"other={bert_folder}", *earlier, "--out", str(tmp_path / "later")]
+    monkeypatch.setattr(sys, "argv", ["which.py", str(tmp_path), *flags])
+    which.main()
+    later = json.loads((tmp_path / "later" / "which.json").read_text())
+    assert list(later)[:6] == [*trained, "other, exact", "other, one pass"]
+    assert later == figures | {name: later[name] for name in list(later)[4:6]}
+    assert later["other, one pass"].items() <= figures["base, one pass"].items()
     monkeypatch.setattr(which.StoryEncoder, "from_pretrained", None)
     assert which.nearer({"base": str(base)}, tmp_path, tmp_path / "out" / "twins.json")
+
+
+def few(load, first, **options):
+    """The rows of a few stories."""
+    rows = load(**options)
+    return rows.filter(lambda id_: id_[:6] in first, input_columns="id")
+
+
+@pytest.mark.slow
+def test_table_of_languages(tmp_path, bert_folder, monkeypatch):
+    """A row for each language and English, and the mean of the languages that are reported only."""
+    monkeypatch.setattr(languages, "LANGUAGES", ("ar", "de"))
+    monkeypatch.setattr(languages, "CHOSEN", ("ar",))
+    load = load_story_salience(split="validation", name="translations")
+    first = {id_.rpartition("-")[0] for id_ in load["id"][:4]}
+    for name in ("load_story_salience", "load_story_twins"):
+        monkeypatch.setattr(languages, name, partial(few, getattr(languages, name), first))
+    page = tmp_path / "encoders.md"
+    border = languages.BORDER_OF_LANGUAGES
+    page.write_text(f"{border}\nold\n{border}")
+    flags = ["--model", "default", "--model", f"tiny={bert_folder}", "--out", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["languages.py", *flags, "--docs", str(tmp_path)])
+    languages.main()
+    found = json.loads((tmp_path / "out" / "languages.json").read_text())
+    encoders = [f"{name}, {form}" for name in ("default", "tiny") for form in which.FORMS]
+    assert list(found) == ["ar", "de", "en"]
+    assert all(set(rows) == {*encoders, *languages.BASELINES} for rows in found.values())
+    for metric, value in found["en"]["trail"].items():
+        assert value == pytest.approx(found["de"]["trail"][metric], nan_ok=True)
+    lines = page.read_text().splitlines()
+    assert [line.split(" | ")[0] for line in lines[3:-1]] == [
+        "| ar",
+        "| de *",
+        "| en",
+        "| mean of *",
+    ]
+    assert f"{found['de']['tiny, exact']['twins']:.3f}" in lines[-2]
+
+
+@pytest.mark.slow
+def test_adapters_are_trained_in_stages(tmp_path, bert_folder, works, monkeypatch):
+    """Each stage goes on with the adapter of the stage before; a finished run is not repeated."""
+    rows = {stage: dict.fromkeys(rows, 2) for stage, rows in train_votes.ROWS.items()}
+    monkeypatch.setattr(train_votes, "ROWS", rows)
+    settings = {"use_cpu": True, "disable_tqdm": True, "bf16": False}
+    arguments = train_adapters.NarrativeTwinsTrainingArguments
+    monkeypatch.setattr(
+        train_adapters,
+        "NarrativeTwinsTrainingArguments",
+        lambda *args, **options: arguments(*args, **(options | settings)),
+    )
+    monkeypatch.setattr(train_adapters, "TRANSLATED", dict.fromkeys(train_adapters.TRANSLATED, 2))
+    monkeypatch.setattr(train_adapters, "RANK", 3)
+    monkeypatch.setattr(train_adapters, "check_data", lambda *names: None)
+    out = tmp_path / "runs"
+    flags = ["--encoder", "multilingual", "--base", bert_folder, "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["train_adapters.py", str(works), *flags])
+    train_adapters.main()
+    second = out / "adapter-translations"
+    merged = StoryEncoder.from_pretrained(second / "encoder", device="cpu").model.state_dict()
+    small = StoryEncoder.from_pretrained(out / "adapter", device="cpu").model.state_dict()
+    base = StoryEncoder.from_pretrained(bert_folder, device="cpu").model.state_dict()
+    changed = {name for name in base if not torch.equal(base[name], merged[name])}
+    assert changed and all(".layer." in name and name.endswith("weight") for name in changed)
+    for name, weight in merged.items():
+        torch.testing.assert_close(small[name], weight, atol=1e-3, rtol=0)
+    start = train_adapters.with_adapter(bert_folder, out / "adapter-english" / "adapter")
+    state = start[0].auto_model.state_dict()
+    tensors = load_file(out / "adapter-english" / "adapter" / "adapter_model.safetensors")
+    for name, weight in tensors.items():
+        name = name.replace(".weight", ".default.weight")
+        assert torch.equal(state[name], weight)
+    monkeypatch.setattr(train_adapters, "train", None)
+    train_adapters.main()

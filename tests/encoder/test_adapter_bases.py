@@ -1,6 +1,8 @@
 """Adapters whose base is on the Hub: fetched, from the cache, or from a folder; and named encoders
 of the package that are such adapters."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from narrative_twins import StoryEncoder, score_stories, trainable_encoder
 from narrative_twins.encoder import loading
 from narrative_twins.encoder.loading import encoder_path, encoder_settings
 
-from support.models import encoder_of
+from support.models import encoder_of, save_base
 
 peft = pytest.importorskip("peft")
 
@@ -90,6 +92,24 @@ def test_without_network_and_cache_one_sentence_says_what_to_do(offline, monkeyp
             f" ({reason}), and there is no copy in the cache; connect once, or give the folder of"
             " the base: base_folder= (--base-folder DIR)"
         )
+
+
+def test_multilingual_encoder_of_the_package_fits_a_base_of_its_size(tmp_path):
+    """Its base, which is not in the package, has as many layers, of the same width."""
+    folder = loading.PACKAGED["multilingual"]
+    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    assert config["base_model_name_or_path"] == "intfloat/multilingual-e5-small"
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < 6e6
+    save_base(tmp_path)
+    encoder = StoryEncoder.from_pretrained(
+        "multilingual", base_folder=tmp_path, device="cpu", dtype="float32"
+    )
+    assert (encoder.pooling, encoder.prompt, encoder.context_tokens) == ("mean", "", 512)
+    plain = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32")
+    changed, same = encoder.model.state_dict(), plain.model.state_dict()
+    names = {name for name in same if not torch.equal(changed[name], same[name])}
+    layers = {name for name in same if re.search(r"layer.*(query|key|value|dense).weight", name)}
+    assert names == layers and len(names) == 72
 
 
 def test_names_of_the_package_come_before_folders(tmp_path, monkeypatch, bert_folder):

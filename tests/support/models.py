@@ -161,3 +161,14 @@ def _trained_from(kind: str, pooling: str, positions: int, **options):
 def trainable(kind: str = "bert", pooling: str = "mean", positions: int = 512, **options):
     """A random `SentenceTransformer` of a kind, ready to be trained."""
     return deepcopy(_trained_from(kind, pooling, positions, **options))
+
+
+def save_base(folder) -> None:
+    """Save a random base of the multilingual encoder of the package, of as many layers and of the
+    same width, with a small vocabulary."""
+    tokenizer = encoder_of("bert")[1]
+    sizes = {"hidden_size": 384, "num_hidden_layers": 12, "intermediate_size": 1536}
+    torch.manual_seed(0)
+    config = transformers.BertConfig(vocab_size=len(tokenizer), **sizes)
+    transformers.BertModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
