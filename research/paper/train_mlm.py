@@ -147,6 +147,9 @@ def main() -> None:
     arguments, script = parse_arguments(
         MaskedTrainingArguments, DEFAULTS, SMOKE, script=Recipe, description=__doc__
     )
+    for name in ("lora", "triples_source", "estimate"):
+        if getattr(script, name):
+            raise SystemExit(f"--{name} is not for masked language modeling")
     load_twins, load_labelled = LOADERS[script.rows]
     data = load_twins(script.train_source)
     train = select_split(data, "train", script.max_train_rows)
