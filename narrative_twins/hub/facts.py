@@ -65,7 +65,7 @@ class EncoderFacts:
         " Salience is computed from an encoder's similarities."
     )
     license: str | None = None
-    language: str | Sequence[str] = "en"
+    language: str | list[str] = "en"
 
     def __post_init__(self) -> None:
         """Turn figures that are mappings, as YAML has them, into `Figure`s."""
