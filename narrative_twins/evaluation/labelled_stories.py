@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -209,13 +209,19 @@ def _paths(source: DataSource, split: str | None) -> list[str]:
     """Return the files of a split of a source, see `load_labelled`."""
     is_corpus = isinstance(source, str) and source in CORPORA and not Path(source).exists()
     files = corpus_files(str(source)) if is_corpus else source_files(source)
-    if split is None:
-        split = next(name for name in ("test", "validation", *files) if name in files)
     if split == "all":
         return list(chain(*files.values()))
-    if split not in files:
-        raise ValueError(f"no split {split!r} in {_name_of(source)}, only {', '.join(files)}")
-    return files[split]
+    return files[evaluation_split(files, split, _name_of(source))]
+
+
+def evaluation_split(splits: Collection[str], split: str | None, name: str) -> str:
+    """Return `split`, or without one `test`, `validation` or the first of the `splits` of the data
+    `name`. Raises a `ValueError` if there is no such split."""
+    if split is None:
+        return next(each for each in ("test", "validation", *splits) if each in splits)
+    if split not in splits:
+        raise ValueError(f"no split {split!r} in {name}, only {', '.join(splits)}")
+    return split
 
 
 def _reader(first: Mapping[str, Any], cleaning: Cleaning) -> Callable[[Row, str], Row]:

@@ -18,13 +18,12 @@ from narrative_twins.data.loading import load_triples
 from narrative_twins.data.rows import Row, is_triple
 from narrative_twins.data.sources import CORPORA, DataSource, source_files
 from narrative_twins.encoder.story_encoder import StoryEncoder
+from narrative_twins.evaluation.labelled_stories import evaluation_split
 from narrative_twins.evaluation.significance import bootstrap_interval, paired_permutation_tests
 from narrative_twins.evaluation.tables import Cell, Table, figure, interval, p_value
 from narrative_twins.writing import atomic_write
 
 Vectors: TypeAlias = NDArray[np.floating[Any]]
-
-_SPLITS = ("test", "validation")
 
 
 def is_similarity_data(source: Any) -> bool:
@@ -142,16 +141,9 @@ def evaluate_similarity(
         ImportError: a baseline that is named needs a library.
     """
     splits = load_triples(data)
-    chosen = split or next((each for each in _SPLITS if each in splits), next(iter(splits)))
-    if chosen not in splits:
-        raise ValueError(f"no split {chosen!r}, only {', '.join(splits)}")
-    triples = list(splits[chosen])
-    names = _available_baselines() if baselines is None else list(baselines)
-    if unknown := sorted(set(names) - TRIPLE_BASELINES.keys()):
-        raise ValueError(
-            f"baseline {unknown[0]!r} is not for triples of stories; use"
-            f" {', '.join(TRIPLE_BASELINES)} or none"
-        )
+    name = name or Path(str(data)).stem
+    triples = list(splits[evaluation_split(splits, split, name)])
+    names = _baseline_names(baselines)
     if twice := sorted(encoders.keys() & set(names)):
         raise ValueError(f"an encoder has the name of a baseline, {twice[0]!r}; rename it")
     correct = {}
@@ -166,7 +158,7 @@ def evaluate_similarity(
         raise ValueError("there is nothing to compare; give an encoder or a baseline")
     if against is not None and against not in correct:
         raise ValueError(f"no row {against!r}, only {', '.join(correct)}")
-    return SimilarityComparison(name or Path(str(data)).stem, correct, against)
+    return SimilarityComparison(name, correct, against)
 
 
 def nearer(similarities: Vectors) -> NDArray[np.float64]:
@@ -226,6 +218,16 @@ TRIPLE_BASELINES: Mapping[str, Callable[[Sequence[Row]], NDArray[np.float64]]] =
 """Baselines of `evaluate_similarity`: similarities, shape (triples, 2), of triples."""
 
 
-def _available_baselines() -> list[str]:
-    """Return the names of the baselines whose libraries are installed."""
-    return [key for key in TRIPLE_BASELINES if key != "tfidf" or find_spec("sklearn") is not None]
+def _baseline_names(names: Iterable[str] | None) -> list[str]:
+    """Return the `names` of baselines, or without any all whose libraries are installed. Raises a
+    `ValueError` for an unknown name."""
+    if names is None:
+        has_sklearn = find_spec("sklearn") is not None
+        return [key for key in TRIPLE_BASELINES if key != "tfidf" or has_sklearn]
+    names = list(names)
+    if unknown := sorted(set(names) - TRIPLE_BASELINES.keys()):
+        raise ValueError(
+            f"baseline {unknown[0]!r} is not for triples of stories; use"
+            f" {', '.join(TRIPLE_BASELINES)} or none"
+        )
+    return names
