@@ -66,6 +66,7 @@ class ScoringPage:
 
     def __init__(self, scoring: Scoring, method: Method = "one pass") -> None:
         self.scoring, self.method = scoring, method
+        self.language = " in English" if scoring.is_english else ""
         self.routes: dict[str, Any] = {"/download/{name}": self.download}
         # Books that were opened are deleted when they are an hour old.
         settings: Any = {"analytics_enabled": False, "delete_cache": (600, 3600)}
@@ -85,7 +86,7 @@ class ScoringPage:
         """Add the text box, the buttons, the settings and the result of a story."""
         with gr.Column(elem_classes="entry", min_width=280):
             text = gr.Textbox(
-                label="Story",
+                label=f"Story{self.language}",
                 placeholder="Once upon a time …",
                 lines=10,
                 max_lines=10,
@@ -121,15 +122,22 @@ class ScoringPage:
     def _add_book(self) -> Panel:
         """Add the file, the button, the settings and the result of a book."""
         with gr.Column(elem_classes="entry", min_width=280):
-            book = gr.File(label="Book", file_types=list(book_suffixes()), elem_id="book")
-            score = gr.Button("Score the book", variant="primary", elem_id="score-book")
+            book = gr.File(
+                label=f"Book{self.language}", file_types=list(book_suffixes()), elem_id="book"
+            )
+            kinds = ", ".join(book_suffixes())
+            html(part("hint", f"Up to 10 MB: {kinds}. A novel takes a minute or two in one pass."))
+            score = gr.Button(
+                "Score the book", variant="primary", elem_id="score-book", interactive=False
+            )
             status, cancel = self._add_status()
-            html(part("hint", "Up to 10 MB. A novel takes minutes in one pass."))
             with gr.Accordion("Settings", open=False):
                 levels = gr.CheckboxGroup(list(LEVELS), value=list(LEVELS), label="Levels")
                 method = self._add_method("Scores of sentences", ONE_PASS)
         panel = Panel("book", status, cancel, self._add_result("book"), score)
         self._connect(panel, self.scoring.score_book, [book, levels, method], [score.click])
+        has_file: Any = {"js": "file => ({__type__: 'update', interactive: Boolean(file)})"}
+        book.change(None, book, score, api_visibility="private", **has_file)
         return panel
 
     def _add_method(self, label: str, method: str) -> gr.Radio:
@@ -147,7 +155,7 @@ class ScoringPage:
     def _add_result(self, name: str) -> gr.HTML:
         """Add the place of the result of a panel, which says how to begin."""
         with gr.Column(elem_classes="reading", min_width=280):
-            return html(part("invitation", name), elem_classes="result")
+            return html(part("invitation", name), elem_classes="result", elem_id=f"{name}-result")
 
     def _connect(
         self, panel: Panel, score: Callable[..., Job], values: list[Any], listeners: list[Any]
@@ -229,7 +237,7 @@ class ScoringPage:
     def shown(self, panel: Panel, result: Any) -> dict[Any, Any]:
         """Return the changes that show a result."""
         return {
-            panel.status: part("status", f"Done: {result.extent}."),
+            panel.status: part("done", result.extent, f"{panel.name}-result"),
             panel.result: reading(result, self.scoring.keep(result), self.scoring.is_english),
         }
 

@@ -26,14 +26,16 @@ def reading(
 ) -> str:
     """Return a result as HTML, with links to download it by its key, and a warning if the text is
     not English but the encoder is."""
-    if isinstance(result, BookSalience):
-        html, text = book_reading(result), " ".join(result.sentences.texts[:500])
-    else:
-        html, text = story_reading(result, title="Your story"), result.story.text
+    is_book = isinstance(result, BookSalience)
+    texts = result.sentences.texts if isinstance(result, BookSalience) else result.sentences
+    text = " ".join(texts[:500])
     is_foreign = encoder_is_english and len(text.split()) > _FEW and language_of(text) != "en"
     warning = part("not_english") if is_foreign else ""
-    steps = part("next_steps", key, downloads(result), isinstance(result, BookSalience))
-    return warning + steps + str(html)
+    if isinstance(result, BookSalience):
+        html = book_reading(result)
+    else:
+        html = story_reading(result, title="Your story", is_advised=not is_foreign)
+    return warning + str(html) + part("next_steps", key, downloads(result), is_book)
 
 
 def downloads(result: StorySalience | BookSalience) -> list[str]:

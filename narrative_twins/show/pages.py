@@ -7,7 +7,7 @@ import math
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from itertools import accumulate, pairwise
@@ -51,9 +51,18 @@ def templates(package: str = "narrative_twins.show") -> Environment:
         undefined=StrictUndefined,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    quoted = partial(shortened, length=_QUOTED)
     environment.filters |= {"one_line": one_line, "quoted": quoted, "content": _content}
     return environment
+
+
+def quoted(text: str) -> str:
+    """Return a text on one line; the end of a long one is replaced by an ellipsis, after a word
+    unless the word is long."""
+    line = one_line(text)
+    if len(line) <= _QUOTED:
+        return line
+    end = line.rfind(" ", _QUOTED - 30, _QUOTED)
+    return f"{line[: end if end > 0 else _QUOTED - 1]}…"
 
 
 def _content(text: str) -> Markup:
@@ -100,11 +109,11 @@ def page(title: str, readings: Iterable[Markup]) -> Iterator[str]:
 
 
 def story_reading(
-    result: StorySalience, top: int | None = None, title: str | None = None
+    result: StorySalience, top: int | None = None, title: str | None = None, is_advised: bool = True
 ) -> Markup:
     """Return a story to read, as HTML: by each operation the most salient sentence, a curve and an
     extract, and the text, whose sentences are shaded. `top`: see `to_html`; the default title is
-    the name of the story."""
+    the name of the story. If `is_advised`, it is said how well an operation agrees with readers."""
     text, end, pieces = displayed(result.story.text), 0, []
     for start, stop in result.spans:
         pieces.append((text[end:start], text[start:stop]))
@@ -128,6 +137,7 @@ def story_reading(
         pieces=None if top is not None else list(zip(pieces, shades, strict=True)),
         end=text[end:],
         language=language_of(text),
+        is_advised=is_advised,
         notes=[*result.notes_on(names)],
     )
 
@@ -170,7 +180,10 @@ def book_reading(result: BookSalience) -> Markup:
             if level in result.levels
         ],
         language=language_of(" ".join(sentences.texts[:500])),
-        notes=[*result.notes, *precision(result.dtype)],
+        notes=[
+            *(note for note in result.notes if note not in result.left_out),
+            *precision(result.dtype),
+        ],
     )
 
 
@@ -250,21 +263,24 @@ class Curve:
     Attributes:
         what: what has the scores: `"sentence"` or `"chapter"`.
         count: how many there are.
-        high, low: the highest and the lowest score.
+        high, low, range: the highest and the lowest score, and their difference.
         at: the index of the sentence or chapter at each place of the curve, from left to right.
         points: places on a line; empty for bars.
         bars: left edge, upper edge, width and height of bars; empty for a line.
         borders: places of vertical lines.
+        is_fenced: whether some scores are below `low`, see `fenced`.
     """
 
     what: str
     count: int
     high: str
     low: str
+    range: str
     at: list[int]
     points: Sequence[tuple[str, str]] = ()
     bars: Sequence[tuple[str, ...]] = ()
     borders: Sequence[str] = ()
+    is_fenced: bool = False
 
 
 def line(units: Any, operation: str, dtype: str | None, borders: Sequence[int]) -> Curve | None:
@@ -284,8 +300,8 @@ def line(units: Any, operation: str, dtype: str | None, borders: Sequence[int]) 
         for (place, _), height in zip(shown, heights, strict=True)
     ]
     rules = [f"{border * WIDTH / n:.1f}" for border in borders]
-    high, low = _ends([score for _, score in shown], dtype)
-    return Curve("sentence", n, high, low, at, points, borders=rules)
+    high, low, difference = _ends([score for _, score in shown], dtype)
+    return Curve("sentence", n, high, low, difference, at, points, borders=rules)
 
 
 def bars(scores: Sequence[float], dtype: str | None, sizes: Sequence[int]) -> Curve:
@@ -293,7 +309,8 @@ def bars(scores: Sequence[float], dtype: str | None, sizes: Sequence[int]) -> Cu
     total, edges = sum(sizes), [0, *accumulate(sizes)]
     at = [i for i, size in enumerate(sizes) for _ in range(size)]
     fence = fenced(scores)
-    high, low = _ends(fence, dtype)
+    high, low, difference = _ends(fence, dtype)
+    is_fenced = fence != list(scores)
     shown = zip(edges, sizes, shares(fence), strict=False)
     boxes = [
         (lo * WIDTH / total, _height(share), size * WIDTH / total, HEIGHT - _height(share))
@@ -303,9 +320,11 @@ def bars(scores: Sequence[float], dtype: str | None, sizes: Sequence[int]) -> Cu
         "chapter",
         len(scores),
         high,
-        low if fence == list(scores) else f"≤ {low}",
+        f"≤ {low}" if is_fenced else low,
+        difference,
         at=[at[i * total // _PLACES] for i in range(_PLACES)],
         bars=[tuple(f"{number:.1f}" for number in box) for box in boxes],
+        is_fenced=is_fenced,
     )
 
 
@@ -315,9 +334,10 @@ def _height(share: float) -> float:
 
 
 def _ends(scores: Sequence[float], dtype: str | None) -> list[str]:
-    """Return the highest and the lowest of some scores as text."""
+    """Return the highest and the lowest of some scores, and their difference, as text."""
     places = decimals(scores, dtype)
-    return [f"{max(scores):.{places}f}", f"{min(scores):.{places}f}"]
+    high, low = round(max(scores), places), round(min(scores), places)
+    return [f"{value:.{places}f}" for value in (high, low, high - low)]
 
 
 def _curves_of_book(result: BookSalience) -> list[Curve | None]:

@@ -243,7 +243,9 @@ def test_a_text_that_is_not_english_is_noted_for_an_english_encoder():
     )
     for text, is_noted in ((german, True), (english, False), ("Omar lief.", False)):
         result = made(text, [(0, len(text))])
-        assert ("does not look like English" in reading(result, "key", True)) is is_noted
+        page = reading(result, "key", True)
+        assert ("does not look like English" in page) is is_noted
+        assert ("Agrees best with human readers" in page) is not is_noted
         assert "does not look like English" not in reading(result, "key")
 
 

@@ -2,6 +2,7 @@
 use them, on narrow and wide screens, light and dark."""
 
 import json
+import re
 import signal
 import subprocess
 from html import unescape
@@ -92,7 +93,9 @@ def test_written_pages(browser, written, name, width, scheme):
             details.evaluate("element => element.open = true")
         assert sideways(page) == 0 and page.title() != "run"
         hebrew = page.locator(".text, .text div").filter(has_text=HEBREW[0]).last
-        assert hebrew.evaluate("element => getComputedStyle(element).direction") == "rtl"
+        quotation = page.locator("q").filter(has_text=re.compile("[א-ת]")).first
+        for element in (hebrew, quotation):
+            assert element.evaluate("element => getComputedStyle(element).direction") == "rtl"
 
 
 @pytest.mark.slow
@@ -134,7 +137,7 @@ def address(browser):
 
 
 def paste(page, story: str) -> None:
-    page.get_by_role("textbox", name="Story", exact=True).fill(story)
+    page.get_by_role("textbox", name="Story in English", exact=True).fill(story)
     page.get_by_role("button", name="Score", exact=True).click()
 
 
@@ -160,6 +163,12 @@ def test_a_story_is_scored(address, browser, width, scheme):
         )
         said = page.locator(".said[role=status]", has_text="Done: 5 sentences, 1 window.")
         said.wait_for(state="attached", timeout=WAIT)
+        # The result is beside the status, or on a narrow screen below it.
+        to_result = page.get_by_role("link", name="Show the result")
+        assert to_result.is_visible() is (width < 900)
+        if to_result.is_visible():
+            to_result.click()
+            assert 0 <= page.get_by_role("heading", name="Your story").bounding_box()["y"] < 100
         assert not page.get_by_role("button", name="Cancel").is_visible()
         check(page)
         shades = text.locator("span").evaluate_all("all => all.map(each => each.className)")
@@ -205,12 +214,16 @@ def test_a_book_is_scored_and_its_result_is_kept_apart(address, browser, tmp_pat
         page.locator(".status:visible", has_text="Done: 5 sentences").wait_for(timeout=WAIT)
         page.get_by_role("tab", name="A book").click()
         page.locator("#book button:not([aria-label])").first.wait_for(timeout=WAIT)
+        assert page.get_by_role("button", name="Score the book").is_disabled()
         check(page)
         open_book(page, tmp_path / "tale.epub")
         page.get_by_role("heading", name="A <b>Tale</b>").wait_for(timeout=WAIT)
         assert not page.get_by_role("heading", name="Your story").is_visible()
         check(page)
-        page.locator(".finding a:visible").click()
+        assert (
+            page.locator(".finding:visible").inner_text().startswith("Most salient of 2 chapters:")
+        )
+        page.locator(".finding a:visible").first.click()
         assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
         page.get_by_role("tab", name="A story").click()
         page.get_by_role("heading", name="Your story").wait_for(timeout=WAIT)
@@ -254,7 +267,7 @@ def test_a_wrong_file_is_refused(address, browser, tmp_path):
 @pytest.mark.slow
 def test_all_can_be_done_by_the_keyboard(address, browser):
     with opened(browser, address) as page:
-        page.get_by_role("textbox", name="Story", exact=True).wait_for(timeout=WAIT)
+        page.get_by_role("textbox", name="Story in English", exact=True).wait_for(timeout=WAIT)
 
         def tab_to(condition: str) -> None:
             for _ in range(40):

@@ -11,7 +11,7 @@ from html import unescape
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib.image import imread
 from rich.console import Console
@@ -42,9 +42,8 @@ from narrative_twins.salience import ranking
 from narrative_twins.salience.wording import shown_score
 from narrative_twins.show.formats import FORMATS, read_results, register_format, write_results
 from narrative_twins.show.language import language_of
-from narrative_twins.show.pages import decimals, fenced, story_reading, to_html
+from narrative_twins.show.pages import decimals, fenced, quoted, story_reading, to_html
 from narrative_twins.show.terminal import BARS, MARK, marked, to_table
-from narrative_twins.text import shortened
 
 from support.models import small
 from support.parsed import Parsed
@@ -112,8 +111,21 @@ def test_any_text_is_shown_as_text(texts, name):
     assert page.tags == plain.tags and len(page.rows) == len(texts) + 1
     controls = dict.fromkeys([*range(32), *range(127, 160), 0xFFFE, 0xFFFF], "\ufffd")
     for text, row in zip(texts, page.rows[1:], strict=True):
-        assert row[-1] == shortened(" ".join(text.split()).translate(controls), 160)
+        assert row[-1] == quoted(" ".join(text.split()).translate(controls))
     assert not {"\x1b", "\x07"} & set(rendered(result))
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=40), min_size=1).map(" ".join))
+@example("w" * 500)
+@example("w " + "v" * 500)
+def test_a_long_quotation_ends_after_a_word_unless_the_word_is_long(text):
+    quotation = quoted(text)
+    if len(text) <= 160:
+        assert quotation == text
+        return
+    kept = quotation.removesuffix("…")
+    assert quotation == f"{kept}…" and 130 <= len(quotation) <= 160 and text.startswith(kept)
+    assert text[len(kept)] == " " or " " not in text[130:160]
 
 
 def test_pages_load_nothing_and_markup_of_others_is_text():

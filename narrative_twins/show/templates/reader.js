@@ -51,7 +51,7 @@
     });
   }
   function copy(button) {
-    getSelection().selectAllChildren(button.closest("section").querySelector("p"));
+    getSelection().selectAllChildren(button.closest("section").querySelector(".sentences"));
     button.textContent = document.execCommand("copy") ? "Copied" : "Selected: copy it by Ctrl+C";
   }
 
