@@ -4,6 +4,7 @@ results from files."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -107,8 +108,9 @@ def _results(
         return JsonlLog(path).rows
     with JsonlLog(path.with_suffix(".log"), settings) as log:
         rows = list(log.rows)
-        for result in score_stories(data.stories[len(rows) :], encoder, options):
-            rows.append(result.json())
+        rest = score_stories(data.stories[len(rows) :], encoder, options)
+        for index, result in enumerate(rest, start=len(rows)):
+            rows.append(replace(result, index=index, row=index).json())
             log.append(rows[-1])
     log.complete(path)
     return rows

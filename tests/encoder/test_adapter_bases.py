@@ -9,6 +9,7 @@ import pytest
 import torch
 from huggingface_hub import constants
 from transformers import AutoModel
+from transformers.utils import logging
 
 from narrative_twins import StoryEncoder, score_stories, trainable_encoder
 from narrative_twins.encoder import loading
@@ -47,6 +48,7 @@ def test_base_is_fetched_once_and_then_read_from_the_cache(
     named, hub, bert_folder, monkeypatch, capsys
 ):
     monkeypatch.setenv("TQDM_POSITION", "-1")  # bars also without a terminal
+    logging.enable_progress_bar()  # commands that ran before have hidden them
     hub.put("models", BASE, Path(bert_folder))
     fetched = scores()
     assert "model.safetensors" in hub.downloaded
