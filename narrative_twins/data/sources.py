@@ -100,9 +100,10 @@ def source_files(
                 source = load_from_disk(path)
             except FileNotFoundError:  # not a folder of `save_to_disk`
                 return _folder_files(Path(path), name)
-    if name is not None or revision is not None:
-        option = f"name={name!r}" if name is not None else f"revision={revision!r}"
-        raise ValueError(f"{option} does not apply to {type(source).__name__} {str(source)[:200]}")
+    for option, value in (("name", name), ("revision", revision)):
+        if value is not None:
+            of = f"{type(source).__name__} {str(source)[:200]}"
+            raise ValueError(f"{option}={value!r} does not apply to {of}")
     by_split = source if isinstance(source, Mapping) else {"train": source}
     return {str(split): _split_files(rows, hub, cache_dir) for split, rows in by_split.items()}
 
