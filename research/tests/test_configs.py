@@ -20,7 +20,8 @@ PAPER = ROOT / "research" / "paper"
 MAIN_CONFIGS = EXAMPLES / "configs"
 CONFIGS = sorted(
     {
-        *MAIN_CONFIGS.glob("*.yaml"),
+        # Decoders with LoRA are no runs of the paper.
+        *(path for path in MAIN_CONFIGS.glob("*.yaml") if not path.stem.endswith("_lora")),
         *PAPER.glob("configs/*.yaml"),
         *PAPER.glob("configs/ablations/*"),
     }
