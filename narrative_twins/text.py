@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 import reprlib
+import unicodedata
 from typing import Any
 
 _UNPRINTABLE = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
+_LEFT_TO_RIGHT = "\N{LEFT-TO-RIGHT MARK}"
 LONGEST_MESSAGE = 500
 """To how many characters the message of a library is shortened within one of ours."""
 
@@ -38,6 +40,13 @@ def shortened(text: object, length: int, both_ends: bool = False) -> str:
         return line
     tail = (length - 1) // 2 if both_ends else 0
     return f"{line[: length - 1 - tail].rstrip()}…{line[len(line) - tail :].lstrip()}"
+
+
+def beside_english(name: str) -> str:
+    """Return a name to stand in an English line. One from right to left gets a mark on each side:
+    without them the numbers beside it are shown on its other side."""
+    is_reversed = any(unicodedata.bidirectional(char) in ("R", "AL") for char in name)
+    return f"{_LEFT_TO_RIGHT}{name}{_LEFT_TO_RIGHT}" if is_reversed else name
 
 
 def shown_value(value: Any) -> str:

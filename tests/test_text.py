@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins.text import counted, for_terminal, one_line, shortened, shown_value
+from narrative_twins.text import (
+    beside_english,
+    counted,
+    for_terminal,
+    one_line,
+    shortened,
+    shown_value,
+)
 
 from support.results import any_text
 
@@ -63,3 +70,10 @@ def test_a_value_in_a_message(value, shown):
 def test_counts_have_a_noun_in_the_right_form():
     assert [counted(n, "row") for n in (0, 1, 1200)] == ["0 rows", "1 row", "1,200 rows"]
     assert [counted(n, "story", "stories") for n in (1, 2)] == ["1 story", "2 stories"]
+
+
+def test_names_from_right_to_left_are_kept_apart_from_numbers():
+    for name in ("الأختان", "Ruth רות"):
+        assert one_line(f"{beside_english(name)}: 5") == f"\u200e{name}\u200e: 5"
+    for name in ("Salt", "Две сестры", "两位老姐妹"):
+        assert beside_english(name) == name

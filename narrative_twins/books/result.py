@@ -17,7 +17,7 @@ from narrative_twins.salience.result import saved_scores
 from narrative_twins.salience.wording import described, figure_of, other_similarity, precision
 from narrative_twins.stories.reading import rows_in
 from narrative_twins.stories.sentences import Span
-from narrative_twins.text import counted, one_line, shortened
+from narrative_twins.text import beside_english, counted, one_line, shortened
 
 if TYPE_CHECKING:
     import pandas
@@ -131,7 +131,7 @@ class BookSalience(BookTable):
             [unit.name for unit in units],
             shaded(units, name),
             [described(unit.scores, self.dtype) for unit in units],
-            title=f"{self.name}: {self.extent}",
+            title=f"{beside_english(self.name)}: {self.extent}",
             notes=self.footer,
             paragraphs=range(len(units)),
         )
@@ -331,7 +331,7 @@ class BookSalience(BookTable):
         """
         level = level or self.levels[0]
         units = self.at(level)
-        title, names = f"{self.name}: {level}s", [unit.name for unit in units]
+        title, names = f"{beside_english(self.name)}: {level}s", [unit.name for unit in units]
         appearance: dict[str, Any] = {"top": top, "width": width, "bare": bare, "unit": level}
         appearance |= {"title": title, "notes": self.notes}
         return figure_of(units, path, operations, names, **appearance)

@@ -75,7 +75,7 @@ def salience_figure(
         height = _TITLE
     height += len(scores) * (_NAME + panel) + below
     has_borders = len(windows) <= inner * 12
-    with figure_style():
+    with figure_style(" ".join([title, *scores, *lines, *(sentences[i] for i in key)])):
         figure = new_figure(width, height)
         write_line(
             figure, 0.1, height - 0.2, "" if bare else title, width - 0.2, weight="bold", size=8

@@ -2,12 +2,13 @@
 
 Colours are the palette of Okabe and Ito, which colour-blind readers can tell apart. Text is never
 parsed as mathematics or TeX, and is shortened if it does not fit. Fonts are the user's own
-matplotlib settings. pyplot is not used.
+matplotlib settings, and installed ones for letters that these lack. pyplot is not used.
 """
 
 from __future__ import annotations
 
 import io
+import logging
 import os
 import threading
 import unicodedata
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrative_twins.extras import check_extra
+from narrative_twins.plots.fonts import tell_missing, with_fallbacks
 from narrative_twins.text import shortened
 from narrative_twins.writing import atomic_write, check_writable
 
@@ -57,6 +59,9 @@ _STYLE = {
     "svg.hashsalt": "narrative_twins",
 }
 _FONTS = ("font.family", "font.sans-serif", "font.serif", "font.monospace")
+_TEXT_OF_SVG = b"text{unicode-bidi:plaintext}"
+"""Text is from right to left if its first letter is, as in a PNG."""
+_FINDER = logging.getLogger("matplotlib.font_manager")
 _LOCK = threading.RLock()
 """Held while figures are drawn, since matplotlib's settings are global to the process."""
 
@@ -72,17 +77,28 @@ def line_style(number: int) -> dict[str, Any]:
 
 
 @contextmanager
-def figure_style() -> Iterator[None]:
+def figure_style(text: str = "") -> Iterator[None]:
     """Draw and save figures in the style of the package within the `with` block. Of the user's
-    settings of matplotlib, only the fonts apply."""
+    settings of matplotlib, only the fonts apply; others follow for letters of `text` that these
+    lack."""
     check_extra("plot")
     from matplotlib import rcParams, style
 
     with _LOCK, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         fonts = {name: value for name, value in rcParams.items() if name in _FONTS}
-        with style.context(["default", _STYLE | fonts]):
-            yield
+        fonts["font.family"] = with_fallbacks(fonts["font.family"], text)
+        _FINDER.addFilter(_is_not_of_weights)
+        try:
+            with style.context(["default", _STYLE | fonts]):
+                yield
+        finally:
+            _FINDER.removeFilter(_is_not_of_weights)
+
+
+def _is_not_of_weights(record: logging.LogRecord) -> bool:
+    """Return whether a message is not that a font has no bold letters, as many fonts have none."""
+    return "font weight" not in str(record.msg)
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -100,13 +116,16 @@ def new_figure(width: float, height: float) -> Figure:
 
 def render(figure: Figure, form: str, dpi: int = 200) -> bytes:
     """Return a figure as the bytes of a file in the format `form`, `"png"` or `"svg"`. Equal
-    figures give equal bytes. An SVG has text as text, not as outlines."""
+    figures give equal bytes. An SVG has text as text, not as outlines. A warning is logged if a PNG
+    lacks letters."""
     data = io.BytesIO()
     # None leaves an entry out.
     names = ("Date", "Creator", "Format", "Type") if form == "svg" else ("Software",)
     with figure_style():
+        if form == "png":
+            tell_missing(figure)
         figure.savefig(data, format=form, dpi=dpi, metadata=dict.fromkeys(names))
-    return data.getvalue()
+    return data.getvalue().replace(b"</style>", _TEXT_OF_SVG + b"</style>", 1)
 
 
 def check_figure(path: str | os.PathLike[str] | None) -> None:

@@ -24,7 +24,7 @@ from narrative_twins.salience.wording import (
 from narrative_twins.stories.rows import Document
 from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Story
-from narrative_twins.text import counted, one_line, shortened, shown_value
+from narrative_twins.text import beside_english, counted, one_line, shortened, shown_value
 
 if TYPE_CHECKING:
     import pandas
@@ -233,7 +233,7 @@ class StorySalience(Scored, Mapping[str, Any]):
         the id is the row: `Salt (row 0 of films.csv): 12 sentences, 2 windows`."""
         has_place = self.file is not None and self.story.id not in (None, self.file)
         place = f" (row {self.row}{self._of_file})" if has_place else ""
-        return f"{self.name}{place}: {self.extent}"
+        return f"{beside_english(self.name)}{place}: {self.extent}"
 
     @property
     def _of_file(self) -> str:

@@ -20,7 +20,7 @@ from narrative_twins.salience.ranking import Scored
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.salience.wording import precision, shown_score
 from narrative_twins.stories.sentences import Span
-from narrative_twins.text import one_line
+from narrative_twins.text import beside_english, one_line
 
 MARK = "★"
 BARS = "▁▂▃▄▅▆▇█"
@@ -119,7 +119,9 @@ def book_text(result: BookSalience, top: int, console: Console) -> Iterator[str]
     """Yield a book's result as text in pieces: a table of contents with scores and bars, the `top`
     most salient sentences of each chapter in story order, and notes. `console` sets the width."""
     with console.capture() as captured:
-        console.print(Text(f"{one_line(result.name)}: {result.extent}", _BOLD), soft_wrap=True)
+        console.print(
+            Text(f"{beside_english(one_line(result.name))}: {result.extent}", _BOLD), soft_wrap=True
+        )
         if result.levels != ("sentence",):
             console.print(_contents(result))
     yield _trimmed(captured.get())

@@ -8,12 +8,16 @@ from unittest.mock import Mock
 import matplotlib
 import numpy as np
 import pytest
+from fontTools.fontBuilder import FontBuilder
+from fontTools.pens.ttGlyphPen import TTGlyphPen
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib import font_manager
 from matplotlib.image import imread
 from matplotlib.text import Text
 
 from narrative_twins import extras
+from narrative_twins.plots import fonts
 from narrative_twins.plots.figures import space_labels
 from narrative_twins.plots.style import PALETTE, render
 from narrative_twins.text import one_line
@@ -82,13 +86,73 @@ def test_any_text_is_shown_as_text():
         result = result_of(texts, name=name, operations=(NASTY[2],))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            # Of scripts that releases before 3.11 can't shape.
-            warnings.filterwarnings("ignore", "Matplotlib currently does not support")
             figure = result.plot(top=6)
             assert render(figure, "png").startswith(b"\x89PNG")
             shown = texts_of(render(figure, "svg"))
         for text in (*texts, NASTY[2], result.name):
             assert any(line.startswith(one_line(text)[:3].strip()) for line in shown), text
+
+
+@pytest.mark.parametrize(
+    ("text", "script", "font"),
+    [
+        ("两位老姐妹", "Chinese", "Noto Sans CJK SC"),
+        ("二人の老姉妹", "Japanese", "Noto Sans CJK JP"),
+        ("늙은 자매", "Korean", "Noto Sans CJK KR"),
+        ("दो बहनें", "Devanagari", "Noto Sans Devanagari"),
+    ],
+)
+def test_a_script_without_a_font_is_named_once(monkeypatch, caplog, tmp_path, text, script, font):
+    monkeypatch.setattr(font_manager, "get_font_names", lambda: ["DejaVu Sans"])
+    fonts._tell.cache_clear()
+    result = result_of([text, "الأختان", "Сестры", "Sisters"])
+    result.plot(tmp_path / "a.svg")
+    assert not caplog.records, "an SVG is shown in other fonts"
+    result.plot(tmp_path / "a.png")
+    result.plot(tmp_path / "a.png")
+    (record,) = caplog.records
+    assert f"letters of {script}," in record.message and f"install {font}," in record.message
+
+
+def test_installed_fonts_draw_letters_that_the_users_lack(monkeypatch, caplog, tmp_path):
+    """Here a font with one letter of Devanagari, under a name of macOS."""
+    letter, family = "क", "Kohinoor Devanagari"
+    builder = FontBuilder(1000)
+    builder.setupGlyphOrder([".notdef", "ka"])
+    builder.setupCharacterMap({ord(letter): "ka"})
+    pen = TTGlyphPen(None)
+    pen.moveTo((0, 0))
+    pen.lineTo((500, 500))
+    pen.lineTo((500, 0))
+    pen.closePath()
+    builder.setupGlyf(dict.fromkeys([".notdef", "ka"], pen.glyph()))
+    builder.setupHorizontalMetrics(dict.fromkeys([".notdef", "ka"], (600, 0)))
+    builder.setupHorizontalHeader(ascent=800, descent=-200)
+    builder.setupNameTable({"familyName": family, "styleName": "Regular"})
+    builder.setupOS2()
+    builder.setupPost()
+    builder.save(tmp_path / "one.ttf")
+    manager = font_manager.fontManager
+    monkeypatch.setattr(manager, "ttflist", [f for f in manager.ttflist if "DejaVu" in f.name])
+    manager.addfont(tmp_path / "one.ttf")
+    figure = result_of([letter * 3, "Sisters"]).plot()
+    assert family.encode() in render(figure, "svg")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure.savefig(tmp_path / "a.png")
+    caplog.clear()
+    render(figure, "png")
+    assert not caplog.records, "the font has no bold letters for the title, either"
+    english = render(result_of(["Sisters"]).plot(), "svg")
+    assert family.encode() not in english, "figures without such letters stay the same"
+
+
+def test_text_from_right_to_left():
+    """Titles stay in the order name, numbers; sentences begin at the right in SVG, too."""
+    result = result_of(["عاشت أختان.", "Sisters."], name="الأختان")
+    svg = render(result.plot(), "svg")
+    assert "\u200eالأختان\u200e: 2 sentences, 1 window" in texts_of(svg)
+    assert b"text{unicode-bidi:plaintext}</style>" in svg
 
 
 def test_matplotlib_settings_of_the_process_are_kept():
