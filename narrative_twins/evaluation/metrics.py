@@ -62,25 +62,38 @@ def partial_spearman(
         controls: for each group and each control, one number per sentence.
     """
     products = [
-        _rank_products(*group)
+        rank_products(*group)
         for group in zip(scores, labels, controls, strict=True)
         if len(np.asarray(group[0])) > 1
     ]
-    if not products:
-        return float("nan")
-    total = np.sum(products, axis=0)
-    pair, with_controls, of_controls = total[:2, :2], total[:2, 2:], total[2:, 2:]
+    return float(partial_correlation(np.sum(products, axis=0))) if products else float("nan")
+
+
+def partial_correlation(products: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the correlation of two variables given others; nan if the others explain one of the
+    two fully.
+
+    Args:
+        products: sums of products of the centred variables, the two first: shape
+            `(..., variables, variables)`, for example the sum of `rank_products` over groups.
+
+    Returns:
+        An array of shape `(...)`.
+    """
+    pair, with_others = products[..., :2, :2], products[..., :2, 2:]
     # The sums of products of the residuals of a linear regression. The pseudo-inverse allows for
     # equal controls.
-    inverse = np.linalg.pinv(of_controls, rcond=1e-9, hermitian=True)
-    rest = pair - with_controls @ inverse @ with_controls.T
+    inverse = np.linalg.pinv(products[..., 2:, 2:], rcond=1e-9, hermitian=True)
+    rest = pair - with_others @ inverse @ np.swapaxes(with_others, -1, -2)
+    first, second = rest[..., 0, 0], rest[..., 1, 1]
     # Rounding errors remain of a variable that is fully explained.
-    if (np.diag(rest) <= 1e-9 * np.diag(pair)).any():
-        return float("nan")
-    return float(np.clip(rest[0, 1] / np.sqrt(rest[0, 0] * rest[1, 1]), -1, 1))
+    is_explained = (first <= 1e-9 * pair[..., 0, 0]) | (second <= 1e-9 * pair[..., 1, 1])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlation = np.clip(rest[..., 0, 1] / np.sqrt(first * second), -1, 1)
+    return np.where(is_explained, np.nan, correlation)
 
 
-def _rank_products(
+def rank_products(
     scores: ArrayLike, labels: ArrayLike, controls: Sequence[ArrayLike]
 ) -> NDArray[np.float64]:
     """Return the sums of products of the centred ranks of scores, labels and each control, over the

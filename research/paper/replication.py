@@ -277,11 +277,17 @@ def markdown(results: Results) -> str:
     parts = []
     for data in METRIC:
         if results[data]:
-            parts.append(line_table(data, results).to_markdown().strip())
+            parts.append(narrow(line_table(data, results)))
     for title, claims in CLAIMS.items():
-        parts += [f"**{title}**", family_table(claims, results).to_markdown().strip()]
-    # Unpadded, since rows with the spread over seeds would be longer than a line of the docs.
-    return re.sub(r"(?<=\|) +| +(?=\|)", " ", re.sub("-{4,}", "---", "\n\n".join(parts))) + "\n"
+        parts += [f"**{title}**", narrow(family_table(claims, results))]
+    return "\n\n".join(parts) + "\n"
+
+
+def narrow(table: Table) -> str:
+    """A table in Markdown without padding: rows with the spread over seeds would be longer than a
+    line of the docs."""
+    rules = re.sub("-{4,}", "---", table.to_markdown().strip())
+    return re.sub(r"(?<=\|) +| +(?=\|)", " ", rules)
 
 
 def write_replication(folder: Path, out: Path | None = None) -> Path:
@@ -299,10 +305,10 @@ def write_replication(folder: Path, out: Path | None = None) -> Path:
     return out
 
 
-def with_tables(guide: str, tables: str) -> str:
-    """A guide with other tables between its two comments."""
-    before, rest = guide.split(BEGIN)
-    return f"{before}{BEGIN}\n\n{tables}\n{END}{rest.split(END)[1]}"
+def with_tables(guide: str, tables: str, begin: str = BEGIN, end: str = END) -> str:
+    """A guide with other tables between two comments."""
+    before, rest = guide.split(begin)
+    return f"{before}{begin}\n\n{tables}\n{end}{rest.split(end)[1]}"
 
 
 def draw(results: Results, path: Path) -> None:
