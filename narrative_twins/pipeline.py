@@ -136,7 +136,8 @@ class SaliencePipeline(Pipeline):
         def start() -> Iterator[Result]:
             """Return a new iterator over the results of all stories."""
             items = map(inputs.__getitem__, range(len(inputs))) if is_map_style else inputs
-            return handled(outcomes(items, self.encoder, scoring["options"]), scoring["options"])
+            checked = scoring["options"]
+            return handled(outcomes(items, self.encoder, checked), self.encoder, checked)
 
         if not isinstance(inputs, (list, tuple)):
             return CountedResults(start, len(inputs)) if isinstance(inputs, Sized) else start()

@@ -66,7 +66,7 @@ class ScoringPage:
 
     def __init__(self, scoring: Scoring, method: Method = "one pass") -> None:
         self.scoring, self.method = scoring, method
-        self.language = " in English" if scoring.is_english else ""
+        self.language = " in English" if scoring.encoder.is_english else ""
         self.routes: dict[str, Any] = {"/download/{name}": self.download}
         # Books that were opened are deleted when they are an hour old.
         settings: Any = {"analytics_enabled": False, "delete_cache": (600, 3600)}
@@ -236,9 +236,10 @@ class ScoringPage:
 
     def shown(self, panel: Panel, result: Any) -> dict[Any, Any]:
         """Return the changes that show a result."""
+        key, is_english = self.scoring.keep(result), self.scoring.encoder.is_english
         return {
             panel.status: part("done", result.extent, f"{panel.name}-result"),
-            panel.result: reading(result, self.scoring.keep(result), self.scoring.is_english),
+            panel.result: reading(result, key, is_english),
         }
 
     def left(self, request: gr.Request) -> None:

@@ -8,11 +8,8 @@ from typing import Any
 from narrative_twins.books.result import BookSalience
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import FORMATS, book_formats
-from narrative_twins.show.language import language_of
 from narrative_twins.show.pages import book_reading, story_reading, templates
-
-_FEW = 20
-"""From so few words, in writing with spaces, the language can't be told."""
+from narrative_twins.stories.language import is_other_language
 
 
 def part(name: str, *values: Any) -> str:
@@ -28,8 +25,7 @@ def reading(
     not English but the encoder is."""
     is_book = isinstance(result, BookSalience)
     texts = result.sentences.texts if isinstance(result, BookSalience) else result.sentences
-    text = " ".join(texts[:500])
-    is_foreign = encoder_is_english and len(text.split()) > _FEW and language_of(text) != "en"
+    is_foreign = encoder_is_english and is_other_language(texts)
     warning = part("not_english") if is_foreign else ""
     if isinstance(result, BookSalience):
         html = book_reading(result)

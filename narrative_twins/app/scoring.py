@@ -87,7 +87,6 @@ class Scoring:
         self, model: str | None = None, max_sentences: int = 500, base_folder: str | None = None
     ) -> None:
         self.encoder = StoryEncoder.from_pretrained(model, base_folder=base_folder)
-        self.is_english = model in (None, "default")  # as the default encoder is
         self.max_sentences = max_sentences
         self.results: OrderedDict[str, StorySalience | BookSalience] = OrderedDict()
         """The last results by their keys."""
@@ -158,9 +157,8 @@ class Scoring:
             approximate = self._approximation(method, book.text, len(table.sentences))
             reach = _by_chapter(job, table)
             reach(0)
-            return score_book(
-                table, self.encoder, levels=levels, approximate=approximate, progress=reach
-            )
+            options: Any = {"approximate": approximate, "on_truncation": "ignore"}
+            return score_book(table, self.encoder, levels=levels, progress=reach, **options)
 
         return self._submit(owner, score)
 

@@ -7,6 +7,7 @@ or chapters is the mean of their token states, from which one-pass scores are co
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -27,7 +28,10 @@ from narrative_twins.salience.options import FAST, ScoringOptions
 from narrative_twins.salience.plans import check_finite, one_pass_scores, pooled_sums
 from narrative_twins.salience.progress import Progress
 from narrative_twins.salience.result import StorySalience
+from narrative_twins.salience.wording import other_language
 from narrative_twins.stories.story import Story, StoryError
+
+logger = logging.getLogger(__name__)
 
 _VECTOR = "sum of states"
 """The key, in the row of a chapter, of the sum of its token states and their number, from which the
@@ -74,6 +78,9 @@ def score_book(
     scorer = BookScorer.of(encoder, levels, ScoringOptions.of_call(options, fields, **FAST))
     if not isinstance(book, BookTable):
         book = book_table(book, scorer.options.splitter)
+    tells = scorer.encoder.is_english and scorer.options.on_truncation != "ignore"
+    if tells and (note := other_language(book.sentences.texts)):
+        logger.warning("the text of the book %s", note)
     return scorer.score(book)
 
 

@@ -10,6 +10,7 @@ from narrative_twins.commands.encoder_options import EncoderOptions
 from narrative_twins.commands.messages import tell
 from narrative_twins.commands.signatures import usage_errors
 from narrative_twins.salience.options import ScoringOptions
+from narrative_twins.salience.wording import other_language
 
 if TYPE_CHECKING:
     from narrative_twins.books.scoring import BookScorer
@@ -35,4 +36,7 @@ def load_book_scorer(
     for note in table.left_out:
         if note.startswith("Warning"):
             tell(note)
-    return table, BookScorer.of(encoder.load(), levels, scoring)
+    scorer = BookScorer.of(encoder.load(), levels, scoring)
+    if scorer.encoder.is_english and (note := other_language(table.sentences.texts)):
+        tell(f"{file}: the text {note}")
+    return table, scorer

@@ -20,7 +20,7 @@ from narrative_twins.commands.scoring_options import scoring_options
 from narrative_twins.commands.signatures import Count, command
 from narrative_twins.commands.story_options import FILES, StoryFormat
 from narrative_twins.salience.options import FAST, ScoringOptions
-from narrative_twins.salience.wording import single_sentences
+from narrative_twins.salience.wording import other_language, single_sentences
 from narrative_twins.text import counted, for_terminal
 from narrative_twins.writing import STDIN
 
@@ -91,6 +91,13 @@ def corpus(
         tell(_summary(done, out, truncated=done.truncated if warns else 0))
     if note := single_sentences(done.single, done.rows):
         tell(note)
+    notes = filter(None, map(other_language, done.beginning))
+    if (
+        scorer.encoder.is_english
+        and scoring.on_truncation != "ignore"
+        and (note := next(notes, ""))
+    ):
+        tell(f"the text of a story {note} (reported once)")
     return 1 if done.errors else 0
 
 

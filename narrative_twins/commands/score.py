@@ -21,7 +21,7 @@ from narrative_twins.commands.signatures import command
 from narrative_twins.commands.story_options import FILES, StoryFormat
 from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.salience.wording import single_sentences, truncation
+from narrative_twins.salience.wording import other_language, single_sentences, truncation
 from narrative_twins.show.formats import result_data
 from narrative_twins.stories.rows import Document
 from narrative_twins.stories.story import Story, StoryError
@@ -160,13 +160,14 @@ class StoryInput:
         """Yield results of the stories, as they are scored, with the `index` of the story in the
         whole input. A story that can't be scored is reported and skipped. Raises a `ResumeError` if
         the earlier run did not score a story that comes before stories that it scored."""
-        from narrative_twins.salience.engine import outcomes
+        from narrative_twins.salience.engine import CHECKED, outcomes
 
         # The engine, which could warn, does not know the file and the line of a story.
         warns = self.scoring.on_truncation == "warn"
         options = replace(self.scoring, on_error="skip")
         if warns:
             options = replace(options, on_truncation="ignore")
+        tells_language = encoder.is_english and self.scoring.on_truncation != "ignore"
         is_told = False
         counts = Counter[bool]()  # by whether the story is a single sentence
         for outcome in outcomes(self, encoder, options):
@@ -190,6 +191,10 @@ class StoryInput:
                     " once, --on-truncation ignore hides this)"
                 )
             counts[len(outcome.sentences) == 1] += 1
+            tells_language = tells_language and counts.total() <= CHECKED
+            if tells_language and (note := other_language(outcome.sentences)):
+                tells_language = False
+                tell(f"{name}: the text {note} (reported once)")
             yield outcome.of_row(document, number)
         if note := single_sentences(counts[True], counts.total()):
             tell(note)

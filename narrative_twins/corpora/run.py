@@ -8,7 +8,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,6 +18,7 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from narrative_twins.corpora.scorer import StoryScorer
+from narrative_twins.salience.engine import CHECKED
 from narrative_twins.salience.multiprocess import in_processes
 from narrative_twins.stories.rows import Document, RowColumns, shown_json
 from narrative_twins.stories.story import StoryError, name_column, plain_id
@@ -46,6 +47,7 @@ class CorpusRun:
         single: how many stories are a single sentence.
         shards: how many shards there are.
         added: how many rows this call of `score_corpus` has scored.
+        beginning: the sentences of the first stories of these, at most `CHECKED`.
     """
 
     rows: int = 0
@@ -54,6 +56,7 @@ class CorpusRun:
     single: int = 0
     shards: int = 0
     added: int = 0
+    beginning: list[list[str]] = field(default_factory=list)
 
 
 def score_corpus(
@@ -103,6 +106,8 @@ def score_corpus(
 
     def complete(shard: pyarrow.Table, added: int) -> None:
         """Count a complete shard. `added` is how many of its rows were scored by this call."""
+        if added and not run.added:
+            run.beginning = list(filter(None, shard["sentences"][:CHECKED].to_pylist()))
         run.shards += 1
         run.rows += len(shard)
         run.errors += len(shard) - shard["error"].null_count

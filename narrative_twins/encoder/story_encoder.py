@@ -19,6 +19,7 @@ from narrative_twins.encoder.loading import (
     POOLINGS,
     Attention,
     Pooling,
+    default_encoder,
     load_story_model,
     load_tokenizer,
     module_settings,
@@ -204,6 +205,11 @@ class StoryEncoder:
     def dtype_name(self) -> str:
         """The name of `dtype` in results, for example `"float32"`."""
         return str(self.dtype).removeprefix("torch.")
+
+    @property
+    def is_english(self) -> bool:
+        """Whether this is the default encoder, which was trained with texts in English only."""
+        return str(self.model.name_or_path) == default_encoder()
 
     @property
     def context_tokens(self) -> int:

@@ -26,7 +26,7 @@ from narrative_twins.salience.options import ScoringOptions
 from narrative_twins.salience.plans import Plan, planner
 from narrative_twins.salience.progress import Progress
 from narrative_twins.salience.result import StorySalience
-from narrative_twins.salience.wording import single_sentences, truncation
+from narrative_twins.salience.wording import other_language, single_sentences, truncation
 from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Story, StoryError, check_stories
 
@@ -39,6 +39,8 @@ BUFFER_TOKENS = 1_000_000
 """The encoder runs when this many tokens are planned, which bounds memory for long stories."""
 TOGETHER = 10_000
 """Stories of a batch are tokenized together up to this many characters."""
+CHECKED = 100
+"""The language of so many stories is looked at, the first ones; of millions it would take long."""
 
 
 def score_stories(
@@ -69,18 +71,18 @@ def score_stories(
         ```
     """
     checked = ScoringOptions.of_call(options, fields)
-    results = handled(outcomes(stories, encoder, checked), checked)
+    encoder = loaded_encoder(encoder)
+    results = handled(outcomes(stories, encoder, checked), encoder, checked)
     return (result for result in results if result is not None)
 
 
 def outcomes(
-    stories: Iterable[Any], encoder: StoryEncoder | str | Path | None, options: ScoringOptions
+    stories: Iterable[Any], encoder: StoryEncoder, options: ScoringOptions
 ) -> Generator[Outcome, None, None]:
     """Score stories as `score_stories` does, and return an iterator over the outcome of each: its
     result, or the error because of which it has none. Both have the index of the story. With
     `on_error="raise"` an error is yielded at once, otherwise when its batch is complete. The first
     truncated story is logged if `on_truncation` is `"warn"`."""
-    encoder = loaded_encoder(encoder)
     check_one_pass(encoder, options)
     if not isinstance(stories, list):
         check_stories(stories)
@@ -140,16 +142,25 @@ def _reported(
 
 
 def handled(
-    outcomes: Generator[Outcome, None, None], options: ScoringOptions
+    outcomes: Generator[Outcome, None, None], encoder: StoryEncoder, options: ScoringOptions
 ) -> Iterator[StorySalience | None]:
     """Yield the results among the outcomes, and None for a story that is skipped. Errors are
-    raised, logged or passed to a function, as the option `on_error` says. A warning is logged at
-    the end if most stories are single sentences."""
+    raised, logged or passed to a function, as the option `on_error` says. Warnings are logged: of
+    the first text that is not in the language of the encoder, unless the option `on_truncation` is
+    `"ignore"`; and at the end if most stories are single sentences."""
     counts = Counter[bool]()
+    tells = encoder.is_english and options.on_truncation != "ignore"
     with closing(outcomes):
         for outcome in outcomes:
             if isinstance(outcome, StorySalience):
                 counts[len(outcome.sentences) == 1] += 1
+                tells = tells and counts.total() <= CHECKED
+                if tells and (note := other_language(outcome.sentences)):
+                    tells = False
+                    name = "" if outcome.story.id is None else f" ({outcome.story.id})"
+                    logger.warning(
+                        "the text of story %d%s %s (reported once)", outcome.index + 1, name, note
+                    )
                 yield outcome
                 continue
             if options.on_error == "raise":

@@ -81,6 +81,7 @@ class ScoringOptions:
             it with a warning, or call a function with the error, and continue with the next story.
         on_truncation: for a story that does not fit the encoder's context, `"warn"` once, treat it
             as a bad story (`"error"`) or `"ignore"` it. Results have `truncated` and `cut_tokens`.
+            `"ignore"` also hides the warning that a text is not in the encoder's language.
         processes: how many processes share the work. Each has a copy of the encoder and a part of
             the threads, or one of several GPUs. Up to 2 * `processes` * `batch_size` stories are
             held at once. Scores equal one process's up to rounding. As always with new processes, a

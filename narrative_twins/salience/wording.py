@@ -11,6 +11,7 @@ from narrative_twins.plots.figures import salience_figure
 from narrative_twins.plots.style import check_figure, save_figure
 from narrative_twins.salience.operations import comparisons
 from narrative_twins.salience.ranking import Scored, marked
+from narrative_twins.stories.language import is_other_language
 from narrative_twins.text import counted
 
 if TYPE_CHECKING:
@@ -104,6 +105,17 @@ def figure_of(
     if path is not None:
         save_figure(figure, path)
     return figure
+
+
+def other_language(sentences: Sequence[str]) -> str:
+    """For sentences that are not in English, as far as can be told: the problem of the default
+    encoder with them and its cure, to follow "The text". Else empty."""
+    if not is_other_language(sentences):
+        return ""
+    return (
+        "does not look like English, the language of the default encoder; take the encoder for"
+        " other languages: --model multilingual, StoryEncoder.from_pretrained('multilingual')"
+    )
 
 
 def single_sentences(single: int, count: int) -> str:

@@ -24,7 +24,7 @@ from narrative_twins.salience.operations import OPERATIONS
 from narrative_twins.salience.ranking import PRIMARY_OPERATION, compared, highest, marked, shaded
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.salience.wording import precision, shown_score
-from narrative_twins.show.language import language_of
+from narrative_twins.stories.language import language_of
 from narrative_twins.text import for_terminal, one_line, shortened
 
 WIDTH, HEIGHT = 600, 80  # of a curve

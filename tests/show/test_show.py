@@ -41,7 +41,6 @@ from narrative_twins.plots.shades import (
 from narrative_twins.salience import ranking
 from narrative_twins.salience.wording import shown_score
 from narrative_twins.show.formats import FORMATS, read_results, register_format, write_results
-from narrative_twins.show.language import language_of
 from narrative_twins.show.pages import decimals, fenced, quoted, story_reading, to_html
 from narrative_twins.show.terminal import BARS, MARK, marked, to_table
 
@@ -244,23 +243,6 @@ def test_what_is_far_below_the_others_is_raised_only(scores):
     assert fenced([0.9, 0.91, 0.92, 0.93, 0.2])[-1] == pytest.approx(
         0.91 - 1.5 * 0.02 - 0.01, abs=0.011
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("The man was in the house and he ran to it.", "en"),
-        ("Der Mann lief in das Haus, und es regnete die ganze Nacht.", ""),
-        ("הוא הלך הביתה. ירד גשם כל הלילה.", "he"),
-        ("彼は家に帰った。雨が降っていた。", "ja"),
-        ("他回家了。下了一夜的雨。", "zh"),
-        ("그는 집에 갔다.", "ko"),
-        ("", ""),
-        ("1, 2, 3.", ""),
-    ],
-)
-def test_the_language_of_a_text_is_told_by_script_and_words(text, code):
-    assert language_of(text) == code
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 
 _SCRIPTS = {
     "HIRAGANA": "ja",
@@ -20,6 +21,8 @@ _SCRIPTS = {
 """The first word of the names of characters, with the language that most texts in it have."""
 _ENGLISH = set("the and of to a in was he she it that his her i for on with had as at".split())
 _LETTERS = 2000  # of the beginning of a text
+_FEW = 20
+"""So few words are too few to tell that a text is not English."""
 
 
 def language_of(text: str) -> str:
@@ -36,3 +39,11 @@ def language_of(text: str) -> str:
         return _SCRIPTS[script]
     words = re.findall(r"[^\W\d_]+", text[: 5 * _LETTERS].lower())
     return "en" if sum(word in _ENGLISH for word in words) > len(words) / 8 else ""
+
+
+def is_other_language(sentences: Sequence[str]) -> bool:
+    """Return whether sentences are in another language than English, as far as their beginning
+    tells; False for a few words in Latin script."""
+    text = " ".join(sentences[:500])
+    language = language_of(text)
+    return language != "en" and bool(language or len(text.split()) > _FEW)
