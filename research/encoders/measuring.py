@@ -109,7 +109,8 @@ _PROSE_NOTES = """
 Tales: Spearman of summarization with the marks of a language model on 97 passages of fairy tales, whose works were held
 out. Triples: how often a text is nearer to another person's version of it than to the text of another story with the
 most similar words (`triples.py`). Summaries: the same as for tales on 260 and 242 plot summaries (SQuALITY) with how
-much of a sentence other people's summaries keep; the first 260 are training data of the last two stages."""
+much of a sentence other people's summaries keep; the first 260 are training data of the last two stages. Settings were
+also chosen by the films and the tales, and for the stage of twins by all stories."""
 TWINS_NOTES = _NOTES.format(stories=250, target="encoder-twins")
 HALVES_NOTES = _NOTES.format(stories="123 and 127", target="encoder") + _PROSE_NOTES
 """Of tables of the two halves of the stories, which `half` makes."""
