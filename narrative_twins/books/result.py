@@ -15,6 +15,7 @@ from narrative_twins.salience.operations import comparisons
 from narrative_twins.salience.ranking import compared, extract_length, highest, shaded
 from narrative_twins.salience.result import saved_scores
 from narrative_twins.salience.wording import described, figure_of, other_similarity, precision
+from narrative_twins.stories.language import language_of
 from narrative_twins.stories.reading import rows_in
 from narrative_twins.stories.sentences import Span
 from narrative_twins.text import beside_english, counted, one_line, shortened
@@ -127,11 +128,13 @@ class BookSalience(BookTable):
     def _repr_html_(self) -> str:
         """Return the units of the highest scored level, shaded, as HTML for a notebook."""
         units, name = self.at(self.levels[0]), self.shading[self.levels[0]]
+        texts = [unit.name for unit in units]
         return shaded_cell(
-            [unit.name for unit in units],
+            texts,
             shaded(units, name),
             [described(unit.scores, self.dtype) for unit in units],
             title=f"{beside_english(self.name)}: {self.extent}",
+            language=language_of(" ".join(texts[:500])),
             notes=self.footer,
             paragraphs=range(len(units)),
         )

@@ -64,13 +64,15 @@ def shaded_cell(
     descriptions: Sequence[str],
     *,
     title: str,
+    language: str,
     notes: Iterable[str],
     strong: Container[int] = (),
     paragraphs: Container[int] = (),
 ) -> str:
     """Return a story as HTML: the title, the sentences, each shaded by its score, and the notes. A
     description per sentence is shown while the pointer is on the sentence. Sentences with an index
-    in `strong` are bold; sentences with an index in `paragraphs` begin a paragraph.
+    in `strong` are bold; sentences with an index in `paragraphs` begin a paragraph. `language` is
+    the code of the language of the sentences, or empty.
 
     Sentences have colours for text and background, which can be read on light and dark pages.
     Styles are in attributes, since some notebooks drop style sheets.
@@ -80,7 +82,7 @@ def shaded_cell(
         weight = ";font-weight:bold" if i in strong else ""
         style = f"background:{colour};color:{INK};padding:1px 2px{weight}"
         parts.append("<br><br>" if i in paragraphs else " " if i else "")
-        parts.append(f'<span dir="auto" style="{style}" title="{escape(descriptions[i])}">')
+        parts.append(f'<span style="{style}" title="{escape(descriptions[i])}">')
         parts.append(f"{escape(one_line(sentence))}</span>")
     if (hidden := len(sentences) - MAX_SENTENCES) > 0:
         notes = [f"{counted(hidden, 'more sentence')} not shown.", *notes]
@@ -89,5 +91,5 @@ def shaded_cell(
     style = "max-height:32em;overflow:auto;line-height:1.7"
     return (
         f"<div><div><strong><bdi>{escape(title)}</bdi></strong></div>"
-        f'<div style="{style}">{"".join(parts)}</div>{below}</div>'
+        f'<div dir="auto" lang="{language}" style="{style}">{"".join(parts)}</div>{below}</div>'
     )

@@ -21,6 +21,7 @@ from narrative_twins.salience.wording import (
     truncation,
     very_long_sentence,
 )
+from narrative_twins.stories.language import language_of
 from narrative_twins.stories.rows import Document
 from narrative_twins.stories.sentences import Span
 from narrative_twins.stories.story import Story
@@ -190,6 +191,7 @@ class StorySalience(Scored, Mapping[str, Any]):
             shaded(self, name),
             self.descriptions(name),
             title=self.title,
+            language=language_of(self.story.text),
             notes=[legend, *self.notes_on([name])],
             strong=marked(self, name),
             paragraphs=[i for i, gap in enumerate(gaps, start=1) if _PARAGRAPH.search(gap)],

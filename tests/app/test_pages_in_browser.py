@@ -5,12 +5,13 @@ import json
 import re
 import signal
 import subprocess
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import pytest
 
-from narrative_twins import BookSalience
+from narrative_twins import BookSalience, Story
 from narrative_twins.show.formats import write_results
 
 from support.books import WRITERS, WrittenChapter
@@ -119,6 +120,37 @@ def test_a_curve_and_links_lead_to_the_place_in_the_text(browser, written):
         assert page.evaluate(focused).startswith("Chapter 0")
         page.locator("a[href^='#b']").last.click()
         assert page.evaluate("document.activeElement.checkVisibility()")
+
+
+@pytest.mark.slow
+def test_arrow_keys_follow_the_direction_of_the_text(browser, tmp_path):
+    result = replace(result_of(HEBREW), story=Story.parse({"sentences": HEBREW}))
+    file = tmp_path / "story.html"
+    file.write_text("".join(write_results([result], "html")), encoding="utf-8")
+    with opened(browser, file.as_uri()) as page:
+        page.locator(".text span").first.focus()
+        for key, at in (("ArrowLeft", 1), ("ArrowDown", 2), ("ArrowRight", 1), ("ArrowUp", 0)):
+            page.keyboard.press(key)
+            assert page.evaluate("document.activeElement.textContent") == HEBREW[at]
+
+
+@pytest.mark.slow
+def test_notebooks_and_plots_show_text_from_right_to_left(browser, tmp_path):
+    result = result_of(HEBREW, name="שלום")
+    cell = tmp_path / "cell.html"
+    cell.write_text(f"<meta charset='utf-8'>{result._repr_html_()}", encoding="utf-8")
+    with opened(browser, cell.as_uri()) as page:
+        first, second, third = (box.bounding_box()["x"] for box in page.locator("span").all())
+        assert first > second > third
+    result.plot(tmp_path / "plot.svg")
+    place = "(text, i) => text.getExtentOfChar(i).x"
+    with opened(browser, (tmp_path / "plot.svg").as_uri()) as page:
+        sentence = page.locator("text", has_text=HEBREW[0])
+        last = len(HEBREW[0]) - 1
+        assert sentence.evaluate(place, last) < sentence.evaluate(place, 0), "the full stop is left"
+        title = page.locator("text", has_text="sentences")
+        places = [title.evaluate(place, title.text_content().index(part)) for part in "ש3s"]
+        assert places == sorted(places), "the name, the number, what is counted"
 
 
 # The page that scores

@@ -8,6 +8,7 @@ from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
 from html import unescape
+from unicodedata import east_asian_width
 
 import numpy as np
 import pytest
@@ -141,6 +142,24 @@ def test_pages_load_nothing_and_markup_of_others_is_text():
     notebook = any_text._repr_html_()
     assert Parsed(notebook).tags.count("span") == len(NASTY) and "<script" not in notebook
     (html_of(any_text) + notebook).encode("utf-8")
+    assert '<div dir="auto" lang="ja"' in random_result(["彼は家に帰った。"])._repr_html_()
+
+
+@pytest.mark.parametrize("language", ["zh", "ja", "ko"])
+def test_tables_of_wide_characters_fit_the_terminal(language):
+    """A character of these scripts is as wide as two letters."""
+    rows = corpus_rows("translations")["validation"]
+    row = next(row for row in rows if row["id"].endswith(language))
+    console = Console(width=60)
+    with console.capture() as captured:
+        console.print(to_table(random_result(["".join(row["story"]), *row["story"]])))
+    lines = captured.get().splitlines()
+    widths = [sum(1 + (east_asian_width(char) in "WF") for char in line) for line in lines]
+    assert len(lines) > 12 and set(widths) == {60}
+    # Each after the first, which has them all.
+    rows = [next(line for line in reversed(lines) if text[:4] in line) for text in row["story"]]
+    begins = {line.index(text[:4]) for line, text in zip(rows, row["story"], strict=True)}
+    assert len(begins) == 1, "all sentences begin in one column"
 
 
 def test_pages_are_written_as_results_arrive():

@@ -77,7 +77,9 @@
   addEventListener("keydown", event => {
     if (event.key === "Escape") show("");
     // Arrow keys go from sentence to sentence, so that the tab key does not stop at each.
-    const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[event.key], sentence = sentenceOf(event.target);
+    const sentence = sentenceOf(event.target);
+    const right = sentence && getComputedStyle(sentence).direction === "rtl" ? -1 : 1;
+    const step = {ArrowRight: right, ArrowDown: 1, ArrowLeft: -right, ArrowUp: -1}[event.key];
     if (!step || !sentence) return;
     const next = sentencesOf(readerOf(sentence))[indexOf(sentence) + step];
     event.preventDefault();
