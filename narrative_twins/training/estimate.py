@@ -45,7 +45,7 @@ class TrainingMemory:
 
 
 def training_memory(
-    model: Any, tokens: int, *, bf16: bool = False, recomputed: bool = False
+    model: Any, tokens: int, *, bf16: bool = False, recomputed: bool = False, shards: int = 1
 ) -> TrainingMemory:
     """Return the memory that a step of training takes, by arithmetic.
 
@@ -72,6 +72,8 @@ def training_memory(
         tokens: tokens that are encoded at a time.
         bf16: whether products are in bfloat16.
         recomputed: whether activations are computed again in the backward pass.
+        shards: among how many processes FSDP divides all but the activations. The layer whose
+            weights are gathered is not counted.
     """
     config = model.config
     parameters = list(model.parameters())
@@ -88,10 +90,10 @@ def training_memory(
     layer = number * (2 * hidden + 2 * queries + 2 * keys + feed_forward) + 10 * hidden
     per_token = (layers - 1) * 4 * hidden + layer if recomputed else layers * layer
     return TrainingMemory(
-        weights=sum(weight.numel() * weight.element_size() for weight in parameters),
-        copies=2 * trained if bf16 else 0,
-        gradients=4 * trained,
-        optimizer=8 * trained,
+        weights=sum(weight.numel() * weight.element_size() for weight in parameters) // shards,
+        copies=2 * trained // shards if bf16 else 0,
+        gradients=4 * trained // shards,
+        optimizer=8 * trained // shards,
         activations=tokens * per_token,
     )
 
@@ -179,6 +181,7 @@ def estimate_training(trainer: Any) -> TrainingEstimate:
             # The name in transformers from 5.20 on, and the earlier one.
             recomputed=getattr(args, "activation_checkpointing", False)
             or getattr(args, "gradient_checkpointing", False),
+            shards=processes if trainer.is_fsdp_enabled else 1,
         ),
     )
 

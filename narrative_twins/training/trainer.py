@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from sentence_transformers import (
 )
 from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
 from sentence_transformers.sentence_transformer.modules import Transformer
-from transformers import AutoConfig, TrainerCallback
+from transformers import AutoConfig, Trainer, TrainerCallback
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME, TRAINER_STATE_NAME
 from transformers.trainer_utils import HubStrategy
 
@@ -207,16 +208,26 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             **options,
         )
         if self.is_fsdp_enabled:
-            raise ValueError(
-                "FSDP is not supported: the loss pools token states of the whole encoder, whose"
-                " weights FSDP spreads over GPUs. Train without it, with one encoder per GPU; if"
-                " the encoder does not fit, train an adapter (lora: in a config, with dtype"
-                " bfloat16), encode fewer texts at a time (mini_batch_size) or set"
-                " gradient_checkpointing"
-            )
+            self._set_up_fsdp()
         self.add_callback(ReportCallback())
         self.add_callback(EpochCallback(self))
         self.add_callback(EvaluateAtEndCallback())
+
+    def _set_up_fsdp(self) -> None:
+        """Set what FSDP needs to save and resume encoders. Raises ValueError for its version 1."""
+        plugin = self.accelerator.state.fsdp_plugin
+        if plugin.fsdp_version != 2:
+            raise ValueError(
+                "FSDP of version 1 is not supported; set fsdp_version: 2 in the configuration of"
+                " accelerate, or version: 2 in fsdp_config"
+            )
+        # Encoders are saved whole, whatever the configuration says.
+        plugin.set_state_dict_type("FULL_STATE_DICT")
+        pooler = getattr(self.transformer, "pooler", None)
+        if pooler is not None:
+            # It has no gradients, and thus no state in the optimizer; FSDP resumes only if all
+            # trainable weights have one.
+            pooler.requires_grad_(False)
 
     def _losses(self, model: Any, loss: Any, data: Sequence[Any]) -> Any:
         """Return the loss as a module. For a dict, return a dict with a loss for each data set in
@@ -262,7 +273,9 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
             checkpoint = last_complete_checkpoint(Path(self.args.output_dir)) or True
         if isinstance(checkpoint, (str, Path)):
             checkpoint = str(checkpoint)
-            for name in () if self.is_deepspeed_enabled else (OPTIMIZER_NAME, SCHEDULER_NAME):
+            # DeepSpeed and FSDP have files of their own.
+            is_plain = not (self.is_deepspeed_enabled or self.is_fsdp_enabled)
+            for name in (OPTIMIZER_NAME, SCHEDULER_NAME) if is_plain else ():
                 if not Path(checkpoint, name).is_file():
                     advice = "resume from another checkpoint, or start over"
                     raise ValueError(f"{checkpoint}/{name} is missing; {advice}")
@@ -277,6 +290,13 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
                 f" learning rate ({self.args.learning_rate:g}) or train without fp16 and bf16"
             )
         return loss
+
+    def evaluation_loop(self, *args: Any, **options: Any) -> Any:
+        """Evaluate as sentence-transformers does. Evaluators call the transformer in the encoder,
+        for which FSDP does not gather the weights outside its layers: gather them first."""
+        if self.is_fsdp_enabled and hasattr(self.model, "unshard"):
+            self.model.unshard()
+        return super().evaluation_loop(*args, **options)
 
     def get_batch_sampler(self, dataset: Any, batch_size: int, *args: Any, **options: Any) -> Any:
         """Return the usual sampler. For stories with several windows, its batches have
@@ -321,14 +341,26 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         return "; ".join(described)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """Save the encoder with its card, by default in the output folder."""
-        folder = output_dir or self.args.output_dir
-        self.model.save_pretrained(folder, create_model_card=False)
+        """Save the encoder with its card, by default in the output folder. `state_dict` is set by
+        FSDP, in all processes: the weights, which were gathered for the first one."""
+        if not self.args.should_save:
+            return
+        folder, trained = output_dir or self.args.output_dir, self.transformer
+        if state_dict is not None:
+            weights = {name.removeprefix("0.model."): each for name, each in state_dict.items()}
+            # Called by sentence-transformers, which would save the share of this process.
+            trained.save_pretrained = partial(trained.save_pretrained, state_dict=weights)
+        try:
+            self.model.save_pretrained(folder, create_model_card=False)
+        finally:
+            vars(trained).pop("save_pretrained", None)
         write_card(self, folder)
 
-    def _load_from_checkpoint(self, checkpoint_path: str) -> None:
+    def _load_from_checkpoint(self, checkpoint_path: str, model: Any = None) -> None:
         """Load the weights of a checkpoint, of which an adapter's are all."""
-        if hasattr(self.transformer, "get_base_model"):
+        if self.is_fsdp_enabled:
+            Trainer._load_from_checkpoint(self, checkpoint_path, model)
+        elif hasattr(self.transformer, "get_base_model"):
             load_adapter_weights(self.transformer, checkpoint_path)
         else:
             super()._load_from_checkpoint(checkpoint_path)
@@ -336,10 +368,16 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     def save_encoder(self, folder: str | Path, *, merged: bool = True) -> None:
         """Save the encoder as a sentence-transformers checkpoint with its card. An adapter is
         merged into the saved weights; with `merged=False`, the adapter is saved alone, and its base
-        is loaded by name. All processes must call this method."""
+        is loaded by name. All processes must call this method. Raises ValueError if an adapter
+        that FSDP trains is to be merged."""
         module: Any = self.model[0]
         trained = self.transformer
         if merged and has_adapter(trained):
+            if self.is_fsdp_enabled:
+                raise ValueError(
+                    "FSDP spreads the weights of the base over processes, so the adapter can't be"
+                    " merged into them; save it alone: merged=False"
+                )
             # Other libraries load it with its adapter merged; training continues with the adapter.
             module.model = merged_copy(trained)
         try:
