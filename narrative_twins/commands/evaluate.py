@@ -19,10 +19,12 @@ from narrative_twins.text import for_terminal
 
 
 def _baselines() -> Iterable[str]:
-    """Return the choices of `--baselines`: `none` and the names of the baselines."""
+    """Return the choices of `--baselines`: `none` and the names of the baselines, for labels and
+    for triples."""
     from narrative_twins.baselines.scorers import BASELINES
+    from narrative_twins.evaluation.similarity import TRIPLE_BASELINES
 
-    return ["none", *BASELINES]
+    return ["none", *dict.fromkeys([*BASELINES, *TRIPLE_BASELINES])]
 
 
 def _named_encoder(text: str) -> tuple[str, list[str | None]]:
@@ -85,7 +87,7 @@ def evaluate(
         results (NAME=FILE): Results of another scorer, as of `score --format jsonl`; can be
             repeated.
         baselines (A,B): Baselines, or none (default: all; textrank, lexrank and whole_text only
-            with --sentence-encoder).
+            with --sentence-encoder). For triples: length and tfidf, which needs scikit-learn.
         against (ROW): Test all rows against this one, for example trail.
         rule (NAME): Window in which turning point k is ranked: numbered (window k, as in the paper)
             or containing (the window that it is in).

@@ -88,8 +88,8 @@ class SimilarityComparison:
             for row in self.rows()
         ]
         return Table(
-            f"{self.name}: {count:,} triples of stories. Accuracy: how often the story that people"
-            " call nearer is nearer; a tie counts half.",
+            f"{self.name}: {count:,} triples of stories. Accuracy: how often the story that is"
+            " labelled as the nearer one is nearer; a tie counts half.",
             ["", "accuracy", "95 % interval", "p"],
             cells,
             [f"p: paired permutation test over triples against {against}."],
@@ -122,7 +122,7 @@ def evaluate_similarity(
     loading: Mapping[str, Any] | None = None,
 ) -> SimilarityComparison:
     """Compare encoders and baselines on triples of stories: how often the vector of the anchor has
-    a higher cosine similarity to the story that people call nearer than to the other one.
+    a higher cosine similarity to the story that is labelled as the nearer one than to the other.
 
     Args:
         encoders: a dict from a name to an encoder, or to a list of runs of different seeds. An

@@ -100,6 +100,7 @@ def test_command(file, bert_folder, tmp_path, capsys):
     assert main(["evaluate", file, *options, str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out
     assert f"dev_track_a: {len(ROWS)} triples of stories" in printed and "| tiny " in printed
+    assert "people" not in printed, "labels may be made from twins and distractors"
     content = json.loads((tmp_path / "out" / "results.json").read_text())
     assert len(content["correct"]["tiny"]) == len(ROWS)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
@@ -107,10 +108,24 @@ def test_command(file, bert_folder, tmp_path, capsys):
     }
 
 
-@pytest.mark.parametrize("name", ["roc", "salience"])
+def test_baselines_of_the_command_are_those_of_the_kind_of_data(file, tmp_path, capsys):
+    pytest.importorskip("sklearn")
+    assert main(["evaluate", file, "--model", "default", "--baselines", "tfidf"]) == 0
+    printed = capsys.readouterr().out
+    assert "| tfidf " in printed and "| length " not in printed
+    labels = write_rows(
+        tmp_path / "labels.jsonl", [{"story": SENTENCES, "votes": [5] + [0] * (len(SENTENCES) - 1)}]
+    )
+    for data, name in ((file, "trail"), (labels, "tfidf")):
+        assert main(["evaluate", str(data), "--baselines", name]) == 1
+        assert f"{name!r}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["roc", "salience", "wiki"])
 def test_triples_are_another_data_set_of_training(name, file, bert_folder, tmp_path):
     flags = ["--smoke", "--encoder", bert_folder, "--use_cpu", "--output_dir", tmp_path / "run"]
     flags += ["--triples_source", file, "--context_tokens", 200, "--operations", "deletion"]
-    assert "4 steps" in run(f"train_{name}.py", *flags, "--prompt", "A story: ")
+    flags += ["--max_steps", 2]
+    assert "2 steps" in run(f"train_{name}.py", *flags, "--prompt", "A story: ")
     card = (tmp_path / "run" / "final" / "README.md").read_text(encoding="utf-8")
     assert "triples: MultipleNegativesRankingLoss" in card
