@@ -16,6 +16,7 @@ def push(
     *,
     to: str,
     facts: str | None = None,
+    merged: bool = False,
     private: bool = False,
     update: bool = False,
     revision: str | None = None,
@@ -23,12 +24,13 @@ def push(
     dry_run: bool = False,
 ) -> int:
     """Push an encoder, a folder, with its card to the Hub, with the token of `hf auth login` or
-    HF_TOKEN.
+    HF_TOKEN. The folder of a PEFT adapter is pushed as the adapter alone, without its base.
 
     Args:
         folder (FOLDER): the encoder.
         to (USER/NAME): Repository on the Hub.
         facts (FILE): YAML of facts for the card (default: its own).
+        merged: Push an adapter merged into the weights of its base.
         private: Make the repository private, if it is created.
         update: Allow a repository that already has files.
         revision (BRANCH): Created if it is missing (default: main).
@@ -44,10 +46,11 @@ def push(
     about = read_facts(EncoderFacts, facts) if facts else None
     if not dry_run:
         options: Any = {"private": private, "update": update, "revision": revision}
-        print(push_encoder(folder, to, facts=about, commit_message=message, **options))
+        options |= {"merged": merged, "commit_message": message}
+        print(push_encoder(folder, to, facts=about, **options))
         return 0
     with tempfile.TemporaryDirectory() as files:
-        write_encoder(folder, files, to, about)
+        write_encoder(folder, files, to, about, merged)
         for path in sorted(path for path in Path(files).rglob("*") if path.is_file()):
             size = path.stat().st_size
             print(for_terminal(f"{size:>14,}  {path.relative_to(files).as_posix()}"))

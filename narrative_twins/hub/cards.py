@@ -15,6 +15,8 @@ from huggingface_hub import DatasetCard, DatasetCardData, EvalResult, ModelCard,
 
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts
 
+_EVALUATION = re.compile(r"^## Evaluation\n.*?(?=^## |\Z)", re.M | re.S)
+"""The section of a card of an encoder with its figures."""
 PLACEHOLDER_ID = "user/name"
 """Placeholder for the Hub id in a card, which a push replaces."""
 
@@ -54,6 +56,21 @@ def encoder_card(facts: EncoderFacts, model_id: str | None = PLACEHOLDER_ID) -> 
     text = template("model_card.md")
     card: ModelCard = ModelCard.from_template(data, template_str=text, **values)
     return card
+
+
+def without_figures(card: str, changes: str) -> str:
+    """Return the card of an encoder without its figures, since they are of other settings:
+    `changes` says which, as `pooling "first" in place of "mean"`. The section on its evaluation
+    says so; a card without this section gets one."""
+    parsed = ModelCard(card, ignore_metadata_errors=True)
+    parsed.data.eval_results = parsed.data.model_name = None
+    section = (
+        "## Evaluation\n\nNot measured: this encoder has the weights of the checkpoint that this"
+        f" card was written for, but {changes}. Figures of the checkpoint do not apply.\n"
+    )
+    text, count = _EVALUATION.subn(lambda _: f"{section}\n", parsed.text)
+    parsed.text = text if count else f"{parsed.text.rstrip()}\n\n{section}"
+    return str(parsed)
 
 
 def _slug(words: str) -> str:

@@ -3,11 +3,12 @@ folder, and then uploaded in a single commit."""
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -20,13 +21,15 @@ from narrative_twins.data.sources import CARD, HUB_ID
 from narrative_twins.encoder.adapters import ADAPTER_FILES, adapter_kind
 from narrative_twins.encoder.loading import (
     DEFAULT_ENCODER,
+    CheckpointSettings,
     adapter_at,
     check_weights,
     find_file,
+    read_checkpoint_settings,
     same_weights,
 )
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.hub.cards import PLACEHOLDER_ID, card_of_rows, encoder_card
+from narrative_twins.hub.cards import PLACEHOLDER_ID, card_of_rows, encoder_card, without_figures
 from narrative_twins.hub.facts import UNKNOWN, DatasetFacts, EncoderFacts, Facts
 from narrative_twins.text import LONGEST_MESSAGE, shortened
 
@@ -84,8 +87,9 @@ def push_encoder(
             folder has nothing else, is merged into a copy of the weights.
         repo_id: the Hub id, `user/name`.
         facts: facts for the card; None for the card in the folder, or for an encoder in memory, the
-            card of the checkpoint that it was loaded from, if its weights have not changed since;
-            otherwise a card without facts.
+            card of the checkpoint that it was loaded from, if its weights have not changed since
+            (without its figures, if it has another pooling or prompt); otherwise a card without
+            facts.
         merged: if False, the adapter in a folder is pushed alone, for a base that is on the Hub.
         options: see `PushOptions`.
 
@@ -113,8 +117,10 @@ def write_encoder(
     has_adapter = adapter_kind(encoder.model) is not None
     if not merged and has_adapter:
         _check_adapter(source)
-    # A folder in this layout is copied, not saved again, so that all its settings are kept.
-    is_copied = source is not None and (source / "modules.json").is_file()
+    # A folder in this layout, or of an adapter, is copied, not saved again, so that all its
+    # settings are kept.
+    is_alone = has_adapter and not merged
+    is_copied = source is not None and (is_alone or (source / "modules.json").is_file())
     if source is not None and is_copied and not (has_adapter and merged):
         patterns = (*_ENCODER_FILES, *ADAPTER_FILES)
         paths = [path for pattern in patterns for path in source.glob(pattern)]
@@ -135,18 +141,19 @@ def _loaded(encoder: str | Path | StoryEncoder | Any) -> StoryEncoder:
 
 
 def _check_adapter(source: Path | None) -> None:
-    """Raise a ValueError unless `source` is the folder of an adapter that users can load: with its
-    settings, and a base on the Hub."""
+    """Raise a ValueError unless `source` is the folder of an adapter that users can load: with a
+    base on the Hub."""
     adapter = None if source is None else adapter_at(source)
-    if source is None or adapter is None or not (source / "modules.json").is_file():
+    if adapter is None:
         raise ValueError(
             "merged=False is for the folder of an adapter, as trainer.save_encoder(folder,"
-            " merged=False) writes it"
+            " merged=False) or save_pretrained of peft writes it"
         )
     if not HUB_ID.fullmatch(adapter[0]) or Path(adapter[0]).exists():
         raise ValueError(
             f"the base of the adapter, {adapter[0]!r}, is not on the Hub, so that others can't load"
             " it; push the base and name it in adapter_config.json, or push the adapter merged"
+            " (--merged)"
         )
 
 
@@ -159,16 +166,18 @@ def _card_of_encoder(
 ) -> str:
     """Return the card of an encoder that is written to `folder`: of its facts, which name the base
     of an adapter; without facts, the card in its folder `source`, or in the `_unchanged_source` of
-    an encoder in memory, if there is one."""
-    is_adapted = merged and adapter_kind(encoder.model) is not None
-    if is_adapted and (facts is None or facts.base_model == UNKNOWN):
-        base, base_id = base_model(encoder.model)
+    an encoder in memory, if there is one, unless an adapter is merged."""
+    has_adapter = adapter_kind(encoder.model) is not None
+    if facts is None and not (has_adapter and merged):
+        origin = source or _unchanged_source(encoder, folder)
+        if origin is not None and (origin / CARD).is_file():
+            card = (origin / CARD).read_text(encoding="utf-8")
+            changes = _changed_settings(encoder, origin) if source is None else ""
+            return without_figures(card, changes) if changes else card
+    if has_adapter and (facts is None or facts.base_model == UNKNOWN):
+        base, base_id = base_model(encoder.model, merged)
         facts = facts or EncoderFacts()
         facts = replace(facts, base_model=base, base_model_id=facts.base_model_id or base_id)
-    if facts is None:
-        source = source or _unchanged_source(encoder, folder)
-        if source is not None and (source / CARD).is_file():
-            return (source / CARD).read_text(encoding="utf-8")
     return str(encoder_card(_facts(facts, EncoderFacts())))
 
 
@@ -186,6 +195,22 @@ def _unchanged_source(encoder: StoryEncoder, folder: str | Path) -> Path | None:
     except (OSError, ValueError):  # the source is gone, or has no such weights
         pass
     return None
+
+
+def _changed_settings(encoder: StoryEncoder, origin: Path) -> str:
+    """Return in words what an encoder was loaded with in place of the settings of its checkpoint,
+    the folder `origin`: its pooling, its prompt; empty if they are the same."""
+    saved = CheckpointSettings()
+    with suppress(OSError):  # its settings are invalid, but others were given
+        saved = read_checkpoint_settings(origin)
+    pooling = saved.pooling or getattr(encoder.model, "default_pooling", "mean")
+    settings = {"pooling": (encoder.pooling, pooling), "prompt": (encoder.prompt, saved.prompt)}
+    return ", ".join(
+        f"{name} `{json.dumps(now, ensure_ascii=False)}` in place of"
+        f" `{json.dumps(before, ensure_ascii=False)}`"
+        for name, (now, before) in settings.items()
+        if now != before
+    )
 
 
 def _facts(facts: Facts | None, default: Facts) -> Facts:

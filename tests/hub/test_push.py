@@ -22,6 +22,7 @@ from narrative_twins import (
 )
 from narrative_twins.commands.cli import main
 from narrative_twins.encoder.adapters import has_adapter
+from narrative_twins.hub.cards import PLACEHOLDER_ID, encoder_card
 from narrative_twins.hub.facts import EncoderFacts, Figure
 from narrative_twins.hub.push import HubError
 
@@ -140,6 +141,33 @@ def test_pipeline_pushes_the_card_of_its_checkpoint_unless_the_weights_changed(
     assert b"Mine" in hub.files("models", "somebody/again")["README.md"]
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"pooling": "mean"}, 'pooling `"mean"` in place of `"first"`'),
+        ({"prompt": "Story: "}, 'prompt `"Story: "` in place of `""`'),
+    ],
+)
+def test_figures_are_those_of_the_settings_of_the_checkpoint(
+    options, words, checkpoint, hub, tmp_path
+):
+    """A pipeline with another pooling or prompt has the same weights, but other vectors."""
+    folder = shutil.copytree(checkpoint, tmp_path / "run")
+    card = str(encoder_card(FACTS))
+    (folder / "README.md").write_text(card, encoding="utf-8")
+    load(str(folder), **options).push_to_hub(NAME)
+    changed = ModelCard(hub.files("models", NAME)["README.md"].decode())
+    assert words in changed.text and "0.25" not in changed.content
+    assert changed.data.eval_results is None and "## Limitations" in changed.text
+    load(str(folder), pooling="first").push_to_hub("somebody/same")
+    same = hub.files("models", "somebody/same")["README.md"].decode()
+    assert same == card.replace(PLACEHOLDER_ID, "somebody/same")
+    (folder / "README.md").write_text("# Mine", encoding="utf-8")
+    load(str(folder), **options).push_to_hub(NAME, update=True)
+    plain = hub.files("models", NAME)["README.md"].decode()
+    assert "# Mine" in plain and words in plain
+
+
 FAULTS = {
     "drop": "the connection failed.* run it again",
     403: "write access.*403",
@@ -234,6 +262,34 @@ def test_adapter_on_the_hub_is_loaded_with_its_base_on_the_hub(bert_folder, hub,
     loaded = load("somebody/adapter").encoder
     for encoder in (loaded, StoryEncoder.from_sentence_transformer(trained)):
         assert np.allclose(scores(encoder), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("has_card", [True, False])
+def test_the_command_pushes_an_adapter_alone(has_card, bert_folder, hub, tmp_path, capsys):
+    """As `save_pretrained` of peft writes it, with its own card or one that names the base."""
+    model = adapted(bert_folder)
+    expected = scores(StoryEncoder.from_sentence_transformer(model, pooling="mean"))
+    folder = tmp_path / "adapter"
+    model[0].auto_model.save_pretrained(folder)
+    (folder / "optimizer.pt").write_text("secret")
+    assert main(["push", str(folder), "--to", NAME]) == 1
+    assert "is not on the Hub" in capsys.readouterr().err and hub.repositories == {}
+    settings = folder / "adapter_config.json"
+    settings.write_text(settings.read_text().replace(bert_folder, "somebody/base"))
+    hub.put("models", "somebody/base", Path(bert_folder))
+    if has_card:
+        (folder / "README.md").write_text("---\nlicense: mit\n---\nMine.", encoding="utf-8")
+    name = f"somebody/alone-{has_card}"
+    assert main(["push", str(folder), "--to", name]) == 0
+    files = hub.files("models", name)
+    adapter = {"adapter_config.json", "adapter_model.safetensors"}
+    assert files.keys() == {*adapter, "README.md", ".gitattributes"}
+    card = files["README.md"].decode()
+    assert ("Mine." in card) == has_card == ("base_model: somebody/base" not in card)
+    assert np.allclose(scores(load(name).encoder), expected, atol=1e-6)
+    assert main(["push", str(folder), "--to", name, "--merged", "--update"]) == 0
+    files = hub.files("models", name)
+    assert "model.safetensors" in files and not adapter & files.keys()
 
 
 # By trainers: the encoder alone, with a card of the run
