@@ -613,6 +613,8 @@ def loading_errors(name: str | Path, kind: str = "encoder") -> Iterator[None]:
         problem = str(error)
         if isinstance(error, SafetensorError):
             problem = f"model.safetensors is damaged ({error}); copy or download it again"
+        elif "trust_remote_code" in problem:
+            problem = "it has custom code, which runs only with trust_remote_code=True in Python"
         elif not isinstance(error, (OSError, ValueError)):
             problem = f"{type(error).__name__}: {error}"
         message = f"{kind} {str(name)!r} ({place}) can't be loaded: {problem}"

@@ -1,8 +1,10 @@
 """Loading of encoders: names, settings of checkpoints, and damaged and hostile checkpoints, of
 which each is refused in one line."""
 
+import json
 import logging
 import shutil
+import sys
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
@@ -23,6 +25,7 @@ from narrative_twins.encoder.loading import (
     read_checkpoint_settings,
     resolve_name,
 )
+from narrative_twins.pipeline import TASK
 from narrative_twins.training.trainer import trainable_encoder
 
 from support.hostile_checkpoints import MODEL, edited, evil, file, weights
@@ -323,3 +326,50 @@ def test_pickles_are_never_downloaded(damage, hub, tmp_path):
             load("somebody/encoder")
     assert hub.asked and not [path for path in hub.downloaded if path.endswith(".bin")]
     assert not list(tmp_path.rglob("executed"))
+
+
+CODE = """
+from transformers import BertConfig, BertModel
+
+class TinyConfig(BertConfig):
+    model_type = "tiny-story"
+
+class TinyModel(BertModel):
+    config_class = TinyConfig
+"""
+
+
+@pytest.mark.parametrize(
+    "load",
+    [StoryEncoder.from_pretrained, lambda folder, **options: pipeline(TASK, folder, **options)],
+)
+def test_code_of_a_checkpoint_runs_only_with_trust_remote_code(
+    load, bert_folder, tmp_path, monkeypatch
+):
+    modules = str(tmp_path / "modules")
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)
+    monkeypatch.setattr("sys.path", sys.path.copy())
+    folder = Path(shutil.copytree(bert_folder, tmp_path / "with_code"))
+    (folder / "tiny.py").write_text(CODE, encoding="utf-8")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    classes = {"AutoConfig": "tiny.TinyConfig", "AutoModel": "tiny.TinyModel"}
+    config |= {"model_type": "tiny-story", "architectures": ["TinyModel"], "auto_map": classes}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    for options in ({}, {"trust_remote_code": False}):
+        with pytest.raises(Exception, match="trust_remote_code=True"):
+            load(str(folder), device="cpu", **options)
+    assert not (tmp_path / "modules").exists(), "no code is copied to be run"
+    loaded = load(str(folder), device="cpu", trust_remote_code=True)
+    encoder = getattr(loaded, "encoder", loaded)
+    assert type(encoder.model).__name__ == "TinyModel"
+    plain = StoryEncoder.from_pretrained(bert_folder, device="cpu")
+    assert np.allclose(encoder.encode([STORY]), plain.encode([STORY]), atol=1e-6)
+
+
+def test_a_cache_of_ones_own(hub, bert_folder, tmp_path):
+    """That of a pipeline is in tests/test_pipeline.py."""
+    hub.put("models", "somebody/encoder", Path(bert_folder))
+    encoder = StoryEncoder.from_pretrained("somebody/encoder", cache_dir=tmp_path / "mine")
+    assert encoder.encode([STORY]).shape == (1, 32)
+    assert list((tmp_path / "mine").rglob("model.safetensors"))
+    assert not list((tmp_path / "hub-cache").rglob("model.safetensors"))
