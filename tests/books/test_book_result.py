@@ -159,6 +159,7 @@ def test_work_is_proportional_to_the_number_of_chapters():
         profile.runcall(use)
         return pstats.Stats(profile).total_calls
 
+    work(1)  # the first page of a process compiles the templates
     assert work(400) < 5 * work(100)
 
 
