@@ -63,7 +63,8 @@ def without_figures(card: str, changes: str) -> str:
     `changes` says which, as `pooling "first" in place of "mean"`. The section on its evaluation
     says so; a card without this section gets one."""
     parsed = ModelCard(card, ignore_metadata_errors=True)
-    parsed.data.eval_results = parsed.data.model_name = None
+    data: Any = parsed.data
+    data.eval_results = data.model_name = None
     section = (
         "## Evaluation\n\nNot measured: this encoder has the weights of the checkpoint that this"
         f" card was written for, but {changes}. Figures of the checkpoint do not apply.\n"

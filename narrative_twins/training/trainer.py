@@ -294,8 +294,9 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     def evaluation_loop(self, *args: Any, **options: Any) -> Any:
         """Evaluate as sentence-transformers does. Evaluators call the transformer in the encoder,
         for which FSDP does not gather the weights outside its layers: gather them first."""
-        if self.is_fsdp_enabled and hasattr(self.model, "unshard"):
-            self.model.unshard()
+        gather: Any = getattr(self.model, "unshard", None)
+        if self.is_fsdp_enabled and gather is not None:
+            gather()
         return super().evaluation_loop(*args, **options)
 
     def get_batch_sampler(self, dataset: Any, batch_size: int, *args: Any, **options: Any) -> Any:
