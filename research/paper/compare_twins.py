@@ -269,7 +269,8 @@ def draw(comparison: Comparison, path: Path) -> None:
                 once = np.ones((1, comparison.agreement.stories))
                 later = float(comparison.agreement.of(metric, LATER, once)[0])
                 axes.axhline(later, color=MUTED, linewidth=0.6)
-                axes.text(ROWS[0], later, LATER, color=MUTED, va="bottom", size=5)
+                if not distractors:  # where no line of a run is near
+                    axes.text(ROWS[0], later, LATER, color=MUTED, va="bottom", size=5)
             axes.set_xscale("log")
             axes.set_xticks(ROWS, [f"{rows:,}" for rows in ROWS], minor=False)
             axes.minorticks_off()
