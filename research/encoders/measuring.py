@@ -47,7 +47,10 @@ ONE_PASS = {
 }
 """The same in one pass, and plot summaries with the labels of `research/encoders/retold_stories.py`."""
 CARDS = Path(__file__).parents[2] / "hub_cards"
-_STORIES = ("Five-sentence stories of ROCStories with the choices of five readers", "validation")
+_STORIES = (
+    "Five-sentence stories of ROCStories with the choices of three to five readers",
+    "validation",
+)
 FIGURES = {
     "rocstories_summarization_spearman": ("Spearman of summarization", *_STORIES),
     "rocstories_summarization_auc": ("AUC of summarization", *_STORIES),
@@ -100,7 +103,7 @@ FIGURES = {
 """The figures in the metadata of the model card, as far as they are measured: metric, evaluation
 set, split."""
 _NOTES = """
-Summarization to disruption: Spearman with the choices of five readers, mean over {stories} five-sentence stories
+Summarization to disruption: Spearman with the choices of three to five readers, mean over {stories} five-sentence stories
 (ROCStories, validation), and the AUC of summarization. Turning points: AUC of summarization, mean over the five turning
 points of 84 film synopses (TRIPOD) in their windows, five even windows, context of 512 tokens. Twins: how often a twin
 is nearer to its story (window by window for synopses) than the distractor is, on the validation splits of the two

@@ -6,15 +6,18 @@
         --base sentence-transformers/all-mpnet-base-v2 --out runs/base-adapter
 
 The data sets and losses are those of `train_votes.py`, whose docstring says what DATA has; its
-stories are English. The second stage of the multilingual encoder goes on with the adapter of the
-first, on translations of the package: their votes, and triples in which a story has its translation
-as twin, and in the language of each the distractor. `--out` gets a folder for each stage with
-`adapter`, which is a PEFT repository, and `encoder`, with the adapter merged into its base. A run
-is resumed from its last checkpoint, and a finished stage is not repeated.
+stories are English. A second stage goes on with the adapter of the first. For the base encoder, it
+learns its scores of both forms, of texts that nobody judged (`distilled.py`). For the multilingual
+encoder, it learns the same scores of the encoder of `--teacher`, and translations of the package:
+their votes, and triples in which a story has its translation as twin, and in the language of each
+the distractor. `--out` gets a folder for each stage with `adapter`, which is a PEFT repository, and
+`encoder`, with the adapter merged into its base. A run is resumed from its last checkpoint, and a
+finished stage is not repeated.
 """
 
 import argparse
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -25,7 +28,7 @@ from datasets import Dataset
 from measuring import check_data
 from safetensors.torch import load_file, save_file
 from train_votes import MAX_SHIFTS, SETTINGS, WEIGHTS, data_sets, losses
-from transformers import AutoConfig, TrainerCallback
+from transformers import AutoConfig
 
 from narrative_twins import StoryEncoder
 from narrative_twins.data import load_story_salience, load_story_twins
@@ -41,25 +44,23 @@ from narrative_twins.training.trainer import (
 LAYERS = {"mpnet": "q|k|v|o|dense", "bert": "query|key|value|dense"}
 """The linear layers that are adapted, by the kind of the base."""
 RANK = 32
-STAGES = {"base": ("adapter-base",), "multilingual": ("adapter-english", "adapter-translations")}
+STAGES = {
+    "base": ("adapter-base", "adapter-base-distilled"),
+    "multilingual": ("adapter-english", "adapter-translations"),
+}
 """The stages of each encoder, of which `train_votes.py` has the rows and the lengths of pieces."""
-RATES = {"adapter-base": 4e-4, "adapter-english": 5e-4, "adapter-translations": 2.5e-4}
-TRANSLATED = {"translated votes": 96, "one pass: translated votes": 480, "translated twins": 480}
-"""Rows of translations, in the second stage of the multilingual encoder."""
-STOPS = {"adapter-english": 350, "adapter-translations": 50}
-"""The step after which a stage ends, here about half of the steps of its schedule."""
+RATES = {
+    "adapter-base": 4e-4,
+    "adapter-base-distilled": 2e-4,
+    "adapter-english": 5e-4,
+    "adapter-translations": 2.5e-4,
+}
+TRANSLATED = {"translated votes": 320, "one pass: translated votes": 960, "translated twins": 1_440}
+"""Rows of translations, in the second stage of the multilingual encoder; some are repeated."""
+SETTINGS_OF_ADAPTER = "inference_mode lora_alpha peft_type peft_version r target_modules".split()
+"""The settings of an adapter that are not the defaults of peft."""
 AT_A_TIME = 24
 """How many texts of a batch of exact scores or twins are encoded at a time, for less memory."""
-
-
-class Stop(TrainerCallback):
-    """Ends training after a number of steps."""
-
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        control.should_training_stop |= state.global_step >= self.steps
 
 
 def with_adapter(base: str, start: Path | None) -> Any:
@@ -93,20 +94,26 @@ def translations(seed: int) -> dict[str, Dataset]:
             triples.append({"story": row[story], "twin": row[twin], "negative": row[negative]})
     found = dict.fromkeys(TRANSLATED, judged)
     found["translated twins"] = Dataset.from_list(triples).shuffle(seed)
-    return {name: rows.take(min(len(rows), TRANSLATED[name])) for name, rows in found.items()}
+    return {
+        name: rows.repeat(-(-TRANSLATED[name] // len(rows))).take(TRANSLATED[name])
+        for name, rows in found.items()
+    }
 
 
-def rows_and_losses(stage: str, model: Any, seed: int, data: Path, out: Path) -> tuple[Any, Any]:
+def rows_and_losses(
+    stage: str, model: Any, teacher: str, seed: int, data: Path, out: Path
+) -> tuple[Any, Any]:
     """The data sets and losses of a stage, by name."""
-    rows = data_sets(stage, "", seed, data, out)
+    rows = data_sets(stage, teacher, seed, data, out)
     part: dict[str, Any] = {"mini_batch_size": AT_A_TIME}
     loss: dict[str, Any] = losses(model) | {
         "operations": SalienceLoss(model, WEIGHTS, max_shifts=MAX_SHIFTS, **part),
         "votes": SalienceLoss(model, "summarization", **part),
+        "distilled stories": SalienceLoss(model, "summarization", **part),
         "twins": NarrativeTwinsLoss(model, **part),
         "window twins": NarrativeTwinsLoss(model, mini_batch_size=2),
     }
-    for name in ("one pass: prose", "one pass: summaries"):
+    for name in ("one pass: prose", "one pass: summaries", "one pass: distilled tales"):
         if name in rows:  # short pieces, which are in batches of stories without windows
             flat = [{"story": row["story"][0], "labels": row["labels"]} for row in rows[name]]
             rows[name] = Dataset.from_list(flat)
@@ -117,7 +124,9 @@ def rows_and_losses(stage: str, model: Any, seed: int, data: Path, out: Path) ->
     return rows, {name: value for name, value in loss.items() if name in rows}
 
 
-def train(stage: str, base: str, start: Path | None, seed: int, data: Path, out: Path) -> None:
+def train(
+    stage: str, base: str, start: Path | None, teacher: str, seed: int, data: Path, out: Path
+) -> None:
     """Train a stage, and save its adapter and its encoder."""
     model = with_adapter(base, start)
     arguments = NarrativeTwinsTrainingArguments(
@@ -133,24 +142,29 @@ def train(stage: str, base: str, start: Path | None, seed: int, data: Path, out:
         save_total_limit=1,
         **{**SETTINGS, "warmup_steps": 0.05, "window_batch_size": 4},
     )
-    rows, loss = rows_and_losses(stage, model, seed, data, out)
-    stops = [Stop(STOPS[stage])] if stage in STOPS else []
-    trainer = NarrativeTwinsTrainer(model, arguments, rows, loss=loss, callbacks=stops)
+    rows, loss = rows_and_losses(stage, model, teacher, seed, data, out)
+    trainer = NarrativeTwinsTrainer(model, arguments, rows, loss=loss)
     trainer.train(resume_from_checkpoint=any(out.glob("checkpoint-*")) or None)
     model[0].auto_model.save_pretrained(out / "adapter")
     StoryEncoder.from_sentence_transformer(model).save_pretrained(out / "encoder")
 
 
-def save_small(adapter: Path, base_id: str, folder: Path) -> None:
-    """Save an adapter in float16, with the Hub id of its base."""
-    folder.mkdir(parents=True, exist_ok=True)
-    weights = load_file(adapter / "adapter_model.safetensors")
+def save_small(stage: Path, base_id: str, folder: Path) -> None:
+    """Save the adapter of a stage as it is in the package: in float16, with the Hub id of its base
+    and the pooling."""
+    weights = load_file(stage / "adapter" / "adapter_model.safetensors")
+    config = json.loads((stage / "adapter" / "adapter_config.json").read_text(encoding="utf-8"))
+    config = {key: config[key] for key in SETTINGS_OF_ADAPTER} | {
+        "base_model_name_or_path": base_id
+    }
+    for file in ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json"):
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(stage / "encoder" / file, folder / file)
     save_file(
         {key: value.half().contiguous() for key, value in weights.items()},
         folder / "adapter_model.safetensors",
+        metadata={"format": "pt"},
     )
-    config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
-    config |= {"base_model_name_or_path": base_id, "auto_mapping": None}
     text = json.dumps(config, indent=2, sort_keys=True) + "\n"
     (folder / "adapter_config.json").write_text(text, encoding="utf-8")
 
@@ -163,6 +177,11 @@ def main() -> None:
     parser.add_argument("--encoder", choices=STAGES, required=True)
     parser.add_argument("--base", required=True, help="the base, a folder or Hub id")
     parser.add_argument("--base-id", help="the Hub id of the base, where --base is a folder")
+    parser.add_argument(
+        "--teacher",
+        default="base",
+        help="whose scores the multilingual encoder learns (default: base, of this package)",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -172,11 +191,14 @@ def main() -> None:
         folder = options.out / stage
         if not (folder / "encoder" / "modules.json").exists():
             begin = time.monotonic()
-            train(stage, options.base, start, options.seed, options.data, folder)
+            teacher = str(start and start.parent / "encoder")
+            if options.encoder == "multilingual":
+                teacher = options.teacher
+            train(stage, options.base, start, teacher, options.seed, options.data, folder)
             print(f"{stage}: {(time.monotonic() - begin) / 60:.0f} minutes", flush=True)
         start = folder / "adapter"
     assert start is not None
-    save_small(start, options.base_id or options.base, options.out / "adapter")
+    save_small(start.parent, options.base_id or options.base, options.out / "adapter")
 
 
 if __name__ == "__main__":

@@ -162,13 +162,28 @@ ROWS = {
         "one pass: summaries": 200,
     },
     "adapter-base": {
-        "votes": 256,
-        "twins": 160,
-        "one pass: votes": 1_920,
-        "one pass: prose": 160,
-        "one pass: turning points": 16,
-        "one pass: film plots": 80,
-        "one pass: summaries": 48,
+        "votes": 560,
+        "twins": 320,
+        "window twins": 32,
+        "one pass: votes": 8_800,
+        "one pass: prose": 640,
+        "one pass: turning points": 64,
+        "one pass: film plots": 320,
+        "one pass: summaries": 160,
+    },
+    "adapter-base-distilled": {
+        "votes": 160,
+        "distilled stories": 320,
+        "twins": 320,
+        "window twins": 64,
+        "one pass: votes": 960,
+        "one pass: distilled stories": 1_920,
+        "one pass: prose": 64,
+        "one pass: distilled tales": 64,
+        "one pass: turning points": 64,
+        "one pass: film plots": 96,
+        "one pass: distilled plots": 96,
+        "one pass: summaries": 64,
     },
     "adapter-english": {
         "operations": 48,
@@ -183,10 +198,13 @@ ROWS = {
     },
     "adapter-translations": {
         "votes": 96,
-        "window twins": 8,
-        "one pass: votes": 240,
-        "one pass: turning points": 8,
-        "one pass: film plots": 16,
+        "distilled stories": 160,
+        "window twins": 32,
+        "one pass: votes": 320,
+        "one pass: distilled stories": 480,
+        "one pass: prose": 64,
+        "one pass: turning points": 16,
+        "one pass: film plots": 32,
     },
 }
 """By stage, rows of each data set a seed; those of adapters are trained by `train_adapters.py`."""
@@ -194,6 +212,8 @@ LABELLED = {
     "distilled": {"stories": 12_000, "plots": 520},
     "taught": {"stories": 5_000, "plots": 240, "tales": 400},
     "base-distilled": {"stories": 5_000, "plots": 240, "tales": 400},
+    "adapter-base-distilled": {"stories": 3_000, "plots": 160, "tales": 160},
+    "adapter-translations": {"stories": 3_000},
 }
 """By stage, how many texts an encoder labels."""
 MOST_AT_A_PLACE = {"votes": 800, "distilled": 1_400}
@@ -254,6 +274,13 @@ PIECES = {
         ("adapter-base", "adapter-english", "adapter-translations"),
         {"prose": 12, "film plots": 24, "summaries": 12},
     ),
+    "adapter-base-distilled": {
+        "prose": 12,
+        "summaries": 12,
+        "distilled tales": 16,
+        "film plots": 40,
+        "distilled plots": 40,
+    },
 }
 """By stage of larger encoders, the maximum number of sentences of a piece of a text: the time and
 memory of attention grow with the square of the length. Pieces are in batches of texts with windows,

@@ -77,13 +77,15 @@ OF_CARD = {
 BORDER = "<!-- encoders -->"
 """Around the table in the documentation."""
 NOTES = """
-Stories: Spearman of summarization with the choices of five readers, 127 five-sentence stories of ROCStories (validation).
-Films: AUC of the five turning points of 84 synopses (TRIPOD) in their windows. Tales: Spearman with the marks of a
-language model on 97 passages of fairy tales. Summaries: with how much of a sentence other people's summaries keep, 242
-plot summaries (SQuALITY). In brackets the same given position and length: with what position and number of words explain
-taken out of both ranks. Twins: how often a twin is nearer than the distractor, for stories and for windows of synopses,
-on the validation splits of the package. Triples: how often a text is nearer to another person's version of it than to the
-text of another story with the most similar words. Seconds in float32 on two CPU cores."""
+Stories: Spearman of summarization with the choices of three to five readers, 127 five-sentence
+stories of ROCStories (validation). Films: AUC of the five turning points of 84 synopses (TRIPOD) in
+their windows. Tales: Spearman with the marks of a language model on 97 passages of fairy tales.
+Summaries: with how much of a sentence other people's summaries keep, 242 plot summaries (SQuALITY).
+In brackets the same given position and length: with what position and number of words explain taken
+out of both ranks. Twins: how often a twin is nearer than the distractor, for stories and for
+windows of synopses, on the validation splits of the package. Triples: how often a text is nearer to
+another person's version of it than to the text of another story with the most similar words.
+Seconds in float32 on two CPU cores."""
 
 
 def labelled(data: Path) -> list[LabelledStories]:
@@ -190,18 +192,17 @@ def seconds(folders: dict[str, str], sets: list[LabelledStories]) -> dict[str, d
 def table(rows: dict[str, dict[str, float]]) -> Iterator[str]:
     """The lines of a Markdown table; in brackets, given position and length."""
     others = ["twins", "twins of synopses", "triples"]
-    yield f"| | {' | '.join([*SETS, *others, 'seconds a story', 'a film'])} |"
+    yield f"| | {' | '.join([*SETS, *others, 'ms a story', 's a film'])} |"
     yield "|---" * (len(SETS) + len(others) + 3) + "|"
     for name, figures in rows.items():
         cells = []
         for of, metric in SETS.items():
             partial_figure = shown(figures.get(f"{of} partial"), 2)
             cells.append(shown(figures.get(f"{of} {metric}")))
-            cells[-1] += f" ({partial_figure})" if partial_figure else ""
+            cells[-1] += f" ({partial_figure.replace('0.', '.')})" if partial_figure else ""
         cells += [shown(figures.get(key)) for key in others]
-        cells += [
-            shown(figures.get(f"seconds a text of {of}"), 2 + (of == "stories")) for of in TIMED
-        ]
+        of_story, of_film = (figures.get(f"seconds a text of {of}") for of in TIMED)
+        cells += [shown(of_story and 1000 * of_story, 0), shown(of_film, 2)]
         yield f"| {name} | {' | '.join(cells)} |"
 
 
@@ -281,7 +282,8 @@ def main() -> None:
             rows[way] |= figures
     # Trained encoders come first.
     trained_rows = [name for name in earlier if name.endswith(tuple(f", {form}" for form in FORMS))]
-    rows = {name: earlier[name] for name in trained_rows} | rows | earlier
+    latest = earlier | rows
+    rows = {name: latest[name] for name in dict.fromkeys([*trained_rows, *rows, *earlier])}
     with atomic_write(options.out / "which.json") as file:
         file.write(json.dumps(rows, indent=1) + "\n")
     lines = "\n".join(table(rows))

@@ -78,6 +78,13 @@ def test_judged_texts(works, monkeypatch):
         judged.judged_passages(works, held_out=False)
 
 
+def write_texts_to_label(works) -> None:
+    """A story and a film plot that nobody judged."""
+    stories = {"roc_stories.jsonl": SENTENCES[:5], "wiki_film_plots.jsonl": SENTENCES * 9}
+    for file, story in stories.items():
+        (works / file).write_text(json.dumps({"id": "new", "sentences": story[:40]}))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["distilled", "base", "base-distilled"])
 def test_training_on_votes(stage, tmp_path, bert_folder, works, monkeypatch):
@@ -89,9 +96,7 @@ def test_training_on_votes(stage, tmp_path, bert_folder, works, monkeypatch):
     monkeypatch.setattr(distilled, "PASSAGE", 4)
     monkeypatch.setattr(train_votes, "check_data", lambda *names: None)
     monkeypatch.setattr(train_votes, "report", lambda *arguments: None)
-    stories = {"roc_stories.jsonl": SENTENCES[:5], "wiki_film_plots.jsonl": SENTENCES * 9}
-    for file, story in stories.items():
-        (works / file).write_text(json.dumps({"id": "new", "sentences": story[:40]}))
+    write_texts_to_label(works)
     out = tmp_path / "runs"
     flags = ["--stage", stage, "--base", bert_folder, "--seeds", "0", "1", "--out", str(out)]
     monkeypatch.setattr(sys, "argv", ["train_votes.py", str(works), *flags])
@@ -169,7 +174,9 @@ def test_which_encoder(tmp_path, bert_folder, monkeypatch):
     card = ModelCard.load(base / "README.md")
     assert len(card.data.eval_results) == len(which.OF_CARD) and table.strip() in card.content
     assert (tmp_path / "encoders.svg").exists()
-    # Another encoder beside the figures of these.
+    # Another encoder beside the figures of these, which replaces its figures of before.
+    outdated = {"other, exact": {"twins": -1}}
+    (tmp_path / "out" / "which.json").write_text(json.dumps(figures | outdated))
     earlier = ["--earlier", str(tmp_path / "out" / "which.json"), "--untimed"]
     flags = ["--trained", f"other={bert_folder}", *earlier, "--out", str(tmp_path / "later")]
     monkeypatch.setattr(sys, "argv", ["which.py", str(tmp_path), *flags])
@@ -220,8 +227,11 @@ def test_table_of_languages(tmp_path, bert_folder, monkeypatch):
 
 
 @pytest.mark.slow
-def test_adapters_are_trained_in_stages(tmp_path, bert_folder, works, monkeypatch):
+@pytest.mark.parametrize("encoder", train_adapters.STAGES)
+def test_adapters_are_trained_in_stages(encoder, tmp_path, bert_folder, works, monkeypatch):
     """Each stage goes on with the adapter of the stage before; a finished run is not repeated."""
+    write_texts_to_label(works)
+    monkeypatch.setattr(distilled, "PASSAGE", 4)
     rows = {stage: dict.fromkeys(rows, 2) for stage, rows in train_votes.ROWS.items()}
     monkeypatch.setattr(train_votes, "ROWS", rows)
     settings = {"use_cpu": True, "disable_tqdm": True, "bf16": False}
@@ -235,10 +245,11 @@ def test_adapters_are_trained_in_stages(tmp_path, bert_folder, works, monkeypatc
     monkeypatch.setattr(train_adapters, "RANK", 3)
     monkeypatch.setattr(train_adapters, "check_data", lambda *names: None)
     out = tmp_path / "runs"
-    flags = ["--encoder", "multilingual", "--base", bert_folder, "--out", str(out)]
+    flags = ["--encoder", encoder, "--base", bert_folder, "--out", str(out)]
+    flags += ["--teacher", "default"] if encoder == "multilingual" else []
     monkeypatch.setattr(sys, "argv", ["train_adapters.py", str(works), *flags])
     train_adapters.main()
-    second = out / "adapter-translations"
+    first, second = (out / stage for stage in train_adapters.STAGES[encoder])
     merged = StoryEncoder.from_pretrained(second / "encoder", device="cpu").model.state_dict()
     small = StoryEncoder.from_pretrained(out / "adapter", device="cpu").model.state_dict()
     base = StoryEncoder.from_pretrained(bert_folder, device="cpu").model.state_dict()
@@ -246,9 +257,9 @@ def test_adapters_are_trained_in_stages(tmp_path, bert_folder, works, monkeypatc
     assert changed and all(".layer." in name and name.endswith("weight") for name in changed)
     for name, weight in merged.items():
         torch.testing.assert_close(small[name], weight, atol=1e-3, rtol=0)
-    start = train_adapters.with_adapter(bert_folder, out / "adapter-english" / "adapter")
+    start = train_adapters.with_adapter(bert_folder, first / "adapter")
     state = start[0].auto_model.state_dict()
-    tensors = load_file(out / "adapter-english" / "adapter" / "adapter_model.safetensors")
+    tensors = load_file(first / "adapter" / "adapter_model.safetensors")
     for name, weight in tensors.items():
         name = name.replace(".weight", ".default.weight")
         assert torch.equal(state[name], weight)
