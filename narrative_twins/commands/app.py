@@ -20,7 +20,7 @@ def app(
     """Serve a web page to score stories and books on, until Ctrl-C. It sends them nowhere else.
 
     Args:
-        model (ENCODER): default, multilingual, or folder or Hub id (default: default).
+        model (ENCODER): default, base, multilingual, or folder or Hub id (default: default).
         base_folder (DIR): Folder with the base of an adapter, such as multilingual.
         exact: Preselect exact scores on the page (default: one pass).
         max_sentences (N): Longer stories and books are scored in one pass only.

@@ -17,9 +17,9 @@ class EncoderOptions:
     """Options of the encoder to load, as for `StoryEncoder.from_pretrained`.
 
     Attributes:
-        model (ENCODER): default, multilingual, or folder or Hub id (default: default, for English).
-        base_folder (DIR): Folder with the base of an adapter, such as multilingual
-            (default: from the Hub, or its cache).
+        model (ENCODER): default, base, multilingual, or folder or Hub id (default: default).
+        base_folder (DIR): Folder with the public encoder that an adapter, such as multilingual,
+            is for (default: from the Hub, or its cache).
         revision (NAME): Branch, tag or commit of an encoder on the Hub.
         device (NAME): Device, such as cpu or cuda:0 (default: an accelerator, if any).
         dtype (NAME): Precision, such as float32 (default: the fastest that keeps ranks).

@@ -38,9 +38,9 @@ Attention: TypeAlias = Literal["auto", "packed", "padded"]
 POOLINGS: tuple[str, ...] = get_args(Pooling)
 ATTENTIONS: tuple[str, ...] = get_args(Attention)
 
-PACKAGED = {name: Path(__file__).parent / name for name in ("default", "multilingual")}
-"""The folders of the encoders in this package, by their names. `multilingual` is an adapter, whose
-base is on the Hub."""
+PACKAGED = {name: Path(__file__).parent / name for name in ("default", "base", "multilingual")}
+"""The folders of the encoders in this package, by their names. All but `default` are adapters, of
+bases on the Hub."""
 DEFAULT_ENCODER = PACKAGED["default"]
 
 _HUB_OPTIONS = (
@@ -80,8 +80,8 @@ def default_encoder() -> str:
 
 def encoder_path(name: str | Path | None) -> str:
     """Return the folder or Hub id that the name of an encoder means. None means the default
-    encoder; `"default"` and `"multilingual"` are the encoders in this package, also where a folder
-    has this name, which is `"./multilingual"`. A name without an organization means a model of
+    encoder; `"default"`, `"base"` and `"multilingual"` are the encoders in this package, also where
+    a folder has this name, which is `"./base"`. A name without an organization means a model of
     sentence-transformers: `"all-MiniLM-L6-v2"` → `"sentence-transformers/all-MiniLM-L6-v2"`."""
     resolved = str(PACKAGED.get(str(name or "default"), name))
     is_short = "/" not in resolved and not resolved.startswith(_OTHER_MODELS)

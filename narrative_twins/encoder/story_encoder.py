@@ -110,8 +110,8 @@ class StoryEncoder:
         """Load an encoder.
 
         Args:
-            name: `"default"` or `"multilingual"`, the encoders of this package; or folder or Hub id
-                of a sentence-transformers model (an id may lack the organization), of any
+            name: `"default"`, `"base"` or `"multilingual"`, the encoders of this package; or folder
+                or Hub id of a sentence-transformers model (an id may lack the organization), of any
                 `AutoModel` encoder, or of a PEFT adapter, which is merged into its base; None for
                 the default encoder.
             device: default the first accelerator, or the CPU if there is none.

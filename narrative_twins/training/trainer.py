@@ -87,10 +87,10 @@ def trainable_encoder(
     """Load an encoder for training: a transformer and its pooling.
 
     Args:
-        name: `"default"` or `"multilingual"`, the encoders of this package; or folder or Hub id of
-            a sentence-transformers model or any `AutoModel` encoder, or of a PEFT adapter of one;
-            None for the default. The adapter is merged into its base, and all weights are trained
-            unless `adapter` is set.
+        name: `"default"`, `"base"` or `"multilingual"`, the encoders of this package; or folder or
+            Hub id of a sentence-transformers model or any `AutoModel` encoder, or of a PEFT adapter
+            of one; None for the default. The adapter is merged into its base, and all weights are
+            trained unless `adapter` is set.
         pooling, prompt, prompt_name: see `StoryEncoder`; saved with the encoder.
         adapter: the configuration of a new adapter, such as `peft.LoraConfig(r=16,
             target_modules="all-linear")`. Only its weights are trained, in float32.

@@ -96,21 +96,29 @@ def test_without_network_and_cache_one_sentence_says_what_to_do(offline, monkeyp
         )
 
 
-def test_multilingual_encoder_of_the_package_fits_a_base_of_its_size(tmp_path):
-    """Its base, which is not in the package, has as many layers, of the same width."""
-    folder = loading.PACKAGED["multilingual"]
+@pytest.mark.parametrize(
+    ("name", "base", "size"),
+    [
+        ("multilingual", "intfloat/multilingual-e5-small", 6e6),
+        ("base", "sentence-transformers/all-mpnet-base-v2", 12e6),
+    ],
+)
+def test_adapters_of_the_package_fit_a_base_of_their_size(name, base, size, tmp_path):
+    """The base, which is not in the package, has as many layers, of the same width."""
+    folder = loading.PACKAGED[name]
     config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-    assert config["base_model_name_or_path"] == "intfloat/multilingual-e5-small"
-    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < 6e6
-    save_base(tmp_path)
+    assert config["base_model_name_or_path"] == base
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < size
+    save_base(tmp_path, name)
     encoder = StoryEncoder.from_pretrained(
-        "multilingual", base_folder=tmp_path, device="cpu", dtype="float32"
+        name, base_folder=tmp_path, device="cpu", dtype="float32"
     )
     assert (encoder.pooling, encoder.prompt, encoder.context_tokens) == ("mean", "", 512)
     plain = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32")
     changed, same = encoder.model.state_dict(), plain.model.state_dict()
     names = {name for name in same if not torch.equal(changed[name], same[name])}
-    layers = {name for name in same if re.search(r"layer.*(query|key|value|dense).weight", name)}
+    linear = r"layer.*\.(query|key|value|dense|q|k|v|o)\.weight"
+    layers = {name for name in same if re.search(linear, name)}
     assert names == layers and len(names) == 72
 
 

@@ -163,12 +163,13 @@ def trainable(kind: str = "bert", pooling: str = "mean", positions: int = 512, *
     return deepcopy(_trained_from(kind, pooling, positions, **options))
 
 
-def save_base(folder) -> None:
-    """Save a random base of the multilingual encoder of the package, of as many layers and of the
-    same width, with a small vocabulary."""
-    tokenizer = encoder_of("bert")[1]
-    sizes = {"hidden_size": 384, "num_hidden_layers": 12, "intermediate_size": 1536}
+def save_base(folder, name: str = "multilingual") -> None:
+    """Save a random base of the `multilingual` or `base` encoder of the package, of as many layers
+    and of the same width, with a small vocabulary."""
+    kind, width = {"multilingual": ("bert", 384), "base": ("mpnet", 768)}[name]
+    model, tokenizer = encoder_of(kind)
+    sizes = {"hidden_size": width, "num_hidden_layers": 12, "intermediate_size": 4 * width}
     torch.manual_seed(0)
-    config = transformers.BertConfig(vocab_size=len(tokenizer), **sizes)
-    transformers.BertModel(config).save_pretrained(folder)
+    config = type(model.config)(**model.config.to_dict() | sizes | {"num_attention_heads": 12})
+    type(model)(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
