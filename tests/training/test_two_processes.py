@@ -6,6 +6,8 @@ in the folder, and save their results as `results-RANK.pt`."""
 
 import json
 import os
+import shlex
+import shutil
 import socket
 import sys
 from pathlib import Path
@@ -21,9 +23,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from narrative_twins.training.losses import NarrativeTwinsLoss
 
-from support.examples import run
+from support.examples import EXAMPLES, run
 from support.models import trainable
-from support.processes import run_python
+from support.processes import run_command, run_python
 from support.twins_batches import (
     FILMS,
     STORIES,
@@ -165,6 +167,27 @@ def test_two_processes_train_as_one(tmp_path, bert_folder):
     assert "8 rows (4 on each of 2 processes), 32 texts" in first
     assert "up to 30 negatives each" in first
     assert "eval_loss" in json.loads((tmp_path / "script" / "eval_results.json").read_text())
+
+
+@pytest.mark.slow
+def test_commands_of_the_page_on_clusters_that_need_no_gpu(tmp_path):
+    """Two processes, and a run of two processes that one continues."""
+    page = (EXAMPLES.parent / "docs" / "cluster.md").read_text(encoding="utf-8")
+    lines = [line[2:] for line in page.splitlines() if line.startswith("$ ")]
+    commands = [shlex.split(line) for line in lines if "--use_cpu" in line]
+    programs = {"torchrun": ["-m", "torch.distributed.run"], "python": []}
+    assert [command[0] for command in commands] == ["torchrun", "torchrun", "python"]
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    runs, done = tmp_path / "runs" / "roc-smoke", []
+    for number, (program, *words) in enumerate(commands):
+        done.append(run_command(sys.executable, *programs[program], *words, cwd=tmp_path))
+        assert done[-1].returncode == 0, done[-1].stderr[-5000:]
+        last = max(runs.glob("checkpoint-*")).name
+        assert last == ("checkpoint-2" if "--max_steps" in words else "checkpoint-4")
+        assert (runs / "final" / "model.safetensors").exists()
+        if number == 0:  # the others are a run of their own
+            shutil.rmtree(runs)
+    assert "(4 on each of 2 processes)" in done[0].stdout
 
 
 if __name__ == "__main__":
