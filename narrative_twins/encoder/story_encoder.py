@@ -19,7 +19,7 @@ from narrative_twins.encoder.loading import (
     POOLINGS,
     Attention,
     Pooling,
-    default_encoder,
+    encoder_path,
     load_story_model,
     load_tokenizer,
     module_settings,
@@ -208,8 +208,9 @@ class StoryEncoder:
 
     @property
     def is_english(self) -> bool:
-        """Whether this is the default encoder, which was trained with texts in English only."""
-        return str(self.model.name_or_path) == default_encoder()
+        """Whether this is an encoder of the package that was trained with texts in English only:
+        the default or the base encoder."""
+        return self.model.name_or_path in map(encoder_path, ("default", "base"))
 
     @property
     def context_tokens(self) -> int:

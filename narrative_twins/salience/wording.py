@@ -108,12 +108,12 @@ def figure_of(
 
 
 def other_language(sentences: Sequence[str]) -> str:
-    """For sentences that are not in English, as far as can be told: the problem of the default
+    """For sentences that are not in English, as far as can be told: the problem of an English
     encoder with them and its cure, to follow "The text". Else empty."""
     if not is_other_language(sentences):
         return ""
     return (
-        "does not look like English, the language of the default encoder; take the encoder for"
+        "does not look like English, the language of this encoder; take the encoder for"
         " other languages: --model multilingual, StoryEncoder.from_pretrained('multilingual')"
     )
 

@@ -103,8 +103,8 @@ FIGURES = {
 """The figures in the metadata of the model card, as far as they are measured: metric, evaluation
 set, split."""
 _NOTES = """
-Summarization to disruption: Spearman with the choices of three to five readers, mean over {stories} five-sentence stories
-(ROCStories, validation), and the AUC of summarization. Turning points: AUC of summarization, mean over the five turning
+Summarization to disruption: Spearman with the choices of three to five readers, mean over {stories} five-sentence
+stories (ROCStories, validation), and the AUC of summarization. Turning points: AUC of summarization, mean over the five turning
 points of 84 film synopses (TRIPOD) in their windows, five even windows, context of 512 tokens. Twins: how often a twin
 is nearer to its story (window by window for synopses) than the distractor is, on the validation splits of the two
 corpora. Rows of several seeds are mean ± standard deviation. `make {target}` of the package trains and measures."""

@@ -186,14 +186,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     check_data(options.data, "roc_stories.jsonl", "wiki_film_plots.jsonl")
+    first_stage = options.out / STAGES["base"][0] / "encoder"
+    teacher = str(first_stage) if options.encoder == "base" else options.teacher
     start = None
     for stage in STAGES[options.encoder]:
         folder = options.out / stage
         if not (folder / "encoder" / "modules.json").exists():
             begin = time.monotonic()
-            teacher = str(start and start.parent / "encoder")
-            if options.encoder == "multilingual":
-                teacher = options.teacher
             train(stage, options.base, start, teacher, options.seed, options.data, folder)
             print(f"{stage}: {(time.monotonic() - begin) / 60:.0f} minutes", flush=True)
         start = folder / "adapter"

@@ -1,5 +1,6 @@
-"""Train the default encoder: it learns to rank sentences as readers do, in three stages; and the
-base encoder, five times as large, in two stages of its own. A further stage, `taught`, has the base
+"""Train the default encoder: it learns to rank sentences as readers do, in three stages; and all
+weights of the base encoder, five times as large, in two stages of their own (the base encoder of
+the package is an adapter, which `train_adapters.py` trains). A further stage, `taught`, has the base
 encoder as teacher; the default encoder of the package was trained without it.
 
     python research/encoders/train_votes.py DATA --base runs/twins/encoder --out runs/votes

@@ -122,10 +122,13 @@ class Setting:
     epochs: int
     rows: int
 
-    def runs(self, twins: str, ranks: Ranks) -> list[str]:
-        """The names of its complete runs with a kind of twins."""
-        runs = (Run(seed, self.distractors, self.epochs, self.rows, twins) for seed in SEEDS)
-        return [run.name for run in runs if run.name in ranks]
+    def pairs(self, ranks: Ranks) -> list[tuple[str, ...]]:
+        """By seed the names of the runs with narrative and dropout twins, if both are complete."""
+        runs = (
+            tuple(Run(seed, self.distractors, self.epochs, self.rows, each).name for each in TWINS)
+            for seed in SEEDS
+        )
+        return [pair for pair in runs if all(name in ranks for name in pair)]
 
 
 SETTINGS = [Setting(*each) for each in itertools.product((True, False), EPOCHS, ROWS)]
@@ -141,10 +144,7 @@ class Comparison:
             agreement.stories, np.full(agreement.stories, 1 / agreement.stories), RESAMPLES
         ).astype(np.float64)
         self.signs = self.random.integers(2, size=(RESAMPLES, agreement.stories)).astype(np.float64)
-        self.pairs = {
-            setting: list(zip(*(setting.runs(twins, ranks) for twins in TWINS), strict=False))
-            for setting in SETTINGS
-        }
+        self.pairs = {setting: setting.pairs(ranks) for setting in SETTINGS}
 
     def means(self, metric: str, setting: Setting) -> tuple[list[float], list[float]]:
         """Of each seed the metric over all stories, for each kind of twins."""

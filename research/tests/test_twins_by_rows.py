@@ -89,6 +89,16 @@ def test_a_difference_is_tested_over_stories_and_seeds(metric):
     assert np.percentile(comparison.samples(metric, setting), 97.5) > 0
 
 
+def test_runs_are_compared_with_the_run_of_their_seed():
+    seeds = twins_by_rows.SEEDS
+    names = {Run(seed, True, 1, 430, "narrative").name: [] for seed in seeds[:3]}
+    names |= {Run(seed, True, 1, 430, "dropout").name: [] for seed in seeds[1:]}
+    pairs = Setting(True, 1, 430).pairs(names)
+    assert [[int(name.rpartition("-seed")[2]) for name in pair] for pair in pairs] == [
+        [seed, seed] for seed in seeds[1:3]
+    ]
+
+
 def test_runs_are_saved_and_not_repeated(tmp_path, monkeypatch, bert_folder):
     """Two runs of a tiny encoder; then the table, the figure and the results without text."""
     labelled = [
@@ -139,6 +149,6 @@ def test_the_page_has_the_table_of_the_results():
     text = page.partition(compare_twins.BEGIN)[2].partition(compare_twins.END)[0]
     names = json.loads(compare_twins.RESULTS.read_text(encoding="utf-8"))
     for setting in compare_twins.SETTINGS:
-        seeds = min(len(setting.runs(twins, names)) for twins in twins_by_rows.TWINS)
+        seeds = len(setting.pairs(names))
         row = f"| {'with' if setting.distractors else 'without'} | {setting.rows:,} | {setting.epochs} |"
         assert text.count(f"{row} {seeds} |") == (2 if seeds else 0)

@@ -114,6 +114,7 @@ def test_adapters_of_the_package_fit_a_base_of_their_size(name, base, size, tmp_
         name, base_folder=tmp_path, device="cpu", dtype="float32"
     )
     assert (encoder.pooling, encoder.prompt, encoder.context_tokens) == ("mean", "", 512)
+    assert encoder.is_english == (name == "base")
     plain = StoryEncoder.from_pretrained(tmp_path, device="cpu", dtype="float32")
     changed, same = encoder.model.state_dict(), plain.model.state_dict()
     names = {name for name in same if not torch.equal(changed[name], same[name])}

@@ -11,7 +11,7 @@ from narrative_twins.stories.language import is_other_language, language_of
 from support.command import run
 from support.models import save_base
 
-NOTE = "does not look like English, the language of the default encoder"
+NOTE = "does not look like English, the language of this encoder"
 CURE = "--model multilingual, StoryEncoder.from_pretrained('multilingual')"
 
 
