@@ -19,6 +19,11 @@ _EVALUATION = re.compile(r"^## Evaluation\n.*?(?=^## |\Z)", re.M | re.S)
 """The section of a card of an encoder with its figures."""
 PLACEHOLDER_ID = "user/name"
 """Placeholder for the Hub id in a card, which a push replaces."""
+_IMPORT_PATH = "from narrative_twins.encoder import encoder_path"
+_LOADED_FROM_PACKAGE = re.compile(
+    r'pipeline\("narrative-salience"(, model=encoder_path\("\w+"\))?\)'
+)
+"""How the card of an encoder in this package loads it, which a push replaces."""
 
 
 def template(name: str) -> str:
@@ -26,9 +31,11 @@ def template(name: str) -> str:
     return files("narrative_twins.hub_cards").joinpath(name).read_text(encoding="utf-8")
 
 
-def encoder_card(facts: EncoderFacts, model_id: str | None = PLACEHOLDER_ID) -> ModelCard:
-    """Return the card of an encoder. The examples in the card load the encoder by the Hub id
-    `model_id`; None for the default encoder."""
+def encoder_card(
+    facts: EncoderFacts, model_id: str = PLACEHOLDER_ID, packaged_as: str | None = None
+) -> ModelCard:
+    """Return the card of an encoder. The example in the card loads the encoder by the Hub id
+    `model_id`, or an encoder in this package by its name `packaged_as`."""
     results = [
         EvalResult(
             task_type="narrative-salience",
@@ -52,10 +59,21 @@ def encoder_card(facts: EncoderFacts, model_id: str | None = PLACEHOLDER_ID) -> 
         model_name=facts.name if results else None,
         eval_results=results or None,
     )
-    values: Any = {"facts": facts, "model_id": model_id}
+    model = f', model="{model_id}"'
+    if packaged_as:
+        model = "" if packaged_as == "default" else f', model=encoder_path("{packaged_as}")'
+    importing = _IMPORT_PATH if "encoder_path" in model else "import narrative_twins"
+    values: Any = {"facts": facts, "model": model, "importing": importing}
     text = template("model_card.md")
     card: ModelCard = ModelCard.from_template(data, template_str=text, **values)
     return card
+
+
+def with_id(card: str, repo_id: str) -> str:
+    """Return the card of an encoder whose example loads it by the Hub id that it is pushed to."""
+    card = card.replace(PLACEHOLDER_ID, repo_id).replace(_IMPORT_PATH, "import narrative_twins")
+    loaded = f'pipeline("narrative-salience", model="{repo_id}")'
+    return _LOADED_FROM_PACKAGE.sub(lambda _: loaded, card)
 
 
 def without_figures(card: str, changes: str) -> str:

@@ -29,7 +29,7 @@ from narrative_twins.encoder.loading import (
     same_weights,
 )
 from narrative_twins.encoder.story_encoder import StoryEncoder
-from narrative_twins.hub.cards import PLACEHOLDER_ID, card_of_rows, encoder_card, without_figures
+from narrative_twins.hub.cards import card_of_rows, encoder_card, with_id, without_figures
 from narrative_twins.hub.facts import UNKNOWN, DatasetFacts, EncoderFacts, Facts
 from narrative_twins.text import LONGEST_MESSAGE, shortened
 
@@ -128,7 +128,7 @@ def write_encoder(
     else:
         encoder.save_pretrained(folder)
     card = _card_of_encoder(encoder, source, folder, facts, merged)
-    write_files(folder, {CARD: card.replace(PLACEHOLDER_ID, repo_id)})
+    write_files(folder, {CARD: with_id(card, repo_id)})
 
 
 def _loaded(encoder: str | Path | StoryEncoder | Any) -> StoryEncoder:

@@ -18,6 +18,7 @@ from narrative_twins.data import (
     load_turning_points,
     load_window_twins,
 )
+from narrative_twins.encoder.loading import PACKAGED
 from narrative_twins.hub.cards import encoder_card
 from narrative_twins.hub.facts import EncoderFacts, Figure, read_facts
 from narrative_twins.training.evaluators import SalienceEvaluator, TwinsEvaluator
@@ -246,4 +247,6 @@ def write_card(
         for key, (metric, name, split) in FIGURES.items()
         if key in measured
     ]
-    (folder / "README.md").write_text(str(encoder_card(known, model_id=None)), encoding="utf-8")
+    name = facts_file.removesuffix("_encoder.yaml")
+    card = encoder_card(known, packaged_as=name if name in PACKAGED else None)
+    (folder / "README.md").write_text(str(card), encoding="utf-8")

@@ -6,8 +6,8 @@ from huggingface_hub import ModelCard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narrative_twins import default_encoder
-from narrative_twins.hub.cards import dataset_card, encoder_card, template
+from narrative_twins.encoder.loading import PACKAGED
+from narrative_twins.hub.cards import dataset_card, encoder_card, template, with_id
 from narrative_twins.hub.facts import DatasetFacts, EncoderFacts, Figure, read_facts
 
 WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=40)
@@ -55,13 +55,32 @@ def test_card_of_a_data_set(name, what, column):
 def test_card_of_the_default_encoder_follows_the_template():
     """It has the headings of the current template, and the same figures in its metadata and its
     last two tables, of stories that no setting was chosen by, exactly and in one pass."""
-    card = ModelCard.load(f"{default_encoder()}/README.md")
+    card = ModelCard.load(PACKAGED["default"] / "README.md")
     heads = [line for line in template("model_card.md").splitlines() if line.startswith("## ")]
     assert [line for line in card.content.splitlines() if line.startswith("## ")] == heads
     rows = [line for line in card.content.splitlines() if "this encoder" in line][-2:]
     shown = [cell for row in rows for cell in row.split() if cell.startswith("0.")]
     values = [f"{result.metric_value:.3f}" for result in card.data.eval_results]
     assert len(shown) == 16 and sorted(values) == sorted(shown)
+
+
+def usage(card: str) -> str:
+    """The section of a card on usage."""
+    return card.partition("## Usage\n")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_example_in_the_card_of_an_encoder_in_the_package(name):
+    """It is that of the template, and loads this encoder; once it is pushed, that of the Hub."""
+    shipped = (PACKAGED[name] / "README.md").read_text(encoding="utf-8")
+    card = str(encoder_card(EncoderFacts(), packaged_as=name))
+    if name != "default":
+        assert usage(shipped) == usage(card)
+        assert f'pipeline("narrative-salience", model=encoder_path("{name}"))' in card
+    expected = str(encoder_card(EncoderFacts(), "somebody/encoder"))
+    assert with_id(card, "somebody/encoder") == expected
+    pushed = usage(with_id(shipped, "somebody/encoder"))
+    assert pushed.splitlines()[:9] == usage(expected).splitlines()[:9]
 
 
 def test_facts_from_a_file(tmp_path):
