@@ -63,20 +63,16 @@ AT_A_TIME = 24
 """How many texts of a batch of exact scores or twins are encoded at a time, for less memory."""
 
 
-def with_adapter(base: str, start: Path | None) -> Any:
-    """A trainable encoder whose only trainable weights are a LoRA adapter: a new one, or the one in
-    the folder `start`."""
+def with_adapter(base: str, start: Path | None, rank: int) -> Any:
+    """A trainable encoder whose only trainable weights are a LoRA adapter: a new one of this rank,
+    or the one in the folder `start`."""
     kind = AutoConfig.from_pretrained(base).model_type
     # The pooler is a linear layer too, on which no vector depends.
     targets = rf".*\.layer\..*\.({LAYERS[kind]})"
-    config = peft.LoraConfig(r=RANK, lora_alpha=RANK, target_modules=targets)
+    config = peft.LoraConfig(r=rank, lora_alpha=rank, target_modules=targets)
     model = trainable_encoder(base, adapter=config)
     if start is not None:
         load_adapter_weights(model[0].auto_model, start)
-    for module in model.modules():
-        # Dropout of attention weights doubles the time of long texts on a CPU.
-        if type(module).__name__.endswith("SelfAttention"):
-            module.dropout.p = 0.0
     return model
 
 
@@ -124,15 +120,24 @@ def rows_and_losses(
     return rows, {name: value for name, value in loss.items() if name in rows}
 
 
-def train(
-    stage: str, base: str, start: Path | None, teacher: str, seed: int, data: Path, out: Path
+def fit(
+    model: Any, stage: str, teacher: str, seed: int, data: Path, out: Path, **settings: Any
 ) -> None:
-    """Train a stage, and save its adapter and its encoder."""
-    model = with_adapter(base, start)
+    """Train an encoder on the data of a stage; `settings` replace arguments of the trainer."""
+    for module in model.modules():
+        # Dropout of attention weights doubles the time of long texts on a CPU.
+        if type(module).__name__.endswith("SelfAttention"):
+            module.dropout.p = 0.0
+    settings = {
+        **SETTINGS,
+        "warmup_steps": 0.05,
+        "window_batch_size": 4,
+        "learning_rate": RATES[stage],
+        **settings,
+    }
     arguments = NarrativeTwinsTrainingArguments(
         str(out),
         seed=seed,
-        learning_rate=RATES[stage],
         bf16=True,
         use_cpu=not torch.cuda.is_available(),
         logging_steps=10,
@@ -140,11 +145,19 @@ def train(
         save_strategy="steps",
         save_steps=25,
         save_total_limit=1,
-        **{**SETTINGS, "warmup_steps": 0.05, "window_batch_size": 4},
+        **settings,
     )
     rows, loss = rows_and_losses(stage, model, teacher, seed, data, out)
     trainer = NarrativeTwinsTrainer(model, arguments, rows, loss=loss)
     trainer.train(resume_from_checkpoint=any(out.glob("checkpoint-*")) or None)
+
+
+def train(
+    stage: str, base: str, start: Path | None, teacher: str, seed: int, data: Path, out: Path
+) -> None:
+    """Train a stage, and save its adapter and its encoder."""
+    model = with_adapter(base, start, RANK)
+    fit(model, stage, teacher, seed, data, out)
     model[0].auto_model.save_pretrained(out / "adapter")
     StoryEncoder.from_sentence_transformer(model).save_pretrained(out / "encoder")
 

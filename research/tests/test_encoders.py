@@ -11,6 +11,7 @@ import judged
 import languages
 import measuring
 import pytest
+import ranks
 import torch
 import train_adapters
 import train_votes
@@ -229,10 +230,9 @@ def test_table_of_languages(tmp_path, bert_folder, monkeypatch):
     assert "tiny" not in lines[1].partition("tiny, exact")[2]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("encoder", train_adapters.STAGES)
-def test_adapters_are_trained_in_stages(encoder, tmp_path, bert_folder, works, monkeypatch):
-    """Each stage goes on with the adapter of the stage before; a finished run is not repeated."""
+@pytest.fixture
+def two_rows(works, monkeypatch):
+    """Adapters are trained on the CPU, on two rows of each data set."""
     write_texts_to_label(works)
     monkeypatch.setattr(distilled, "PASSAGE", 4)
     rows = {stage: dict.fromkeys(rows, 2) for stage, rows in train_votes.ROWS.items()}
@@ -247,6 +247,13 @@ def test_adapters_are_trained_in_stages(encoder, tmp_path, bert_folder, works, m
     monkeypatch.setattr(train_adapters, "TRANSLATED", dict.fromkeys(train_adapters.TRANSLATED, 2))
     monkeypatch.setattr(train_adapters, "RANK", 3)
     monkeypatch.setattr(train_adapters, "check_data", lambda *names: None)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_rows")
+@pytest.mark.parametrize("encoder", train_adapters.STAGES)
+def test_adapters_are_trained_in_stages(encoder, tmp_path, bert_folder, works, monkeypatch):
+    """Each stage goes on with the adapter of the stage before; a finished run is not repeated."""
     out = tmp_path / "runs"
     flags = ["--encoder", encoder, "--base", bert_folder, "--out", str(out)]
     flags += ["--teacher", "default"] if encoder == "multilingual" else []
@@ -260,7 +267,7 @@ def test_adapters_are_trained_in_stages(encoder, tmp_path, bert_folder, works, m
     assert changed and all(".layer." in name and name.endswith("weight") for name in changed)
     for name, weight in merged.items():
         torch.testing.assert_close(small[name], weight, atol=1e-3, rtol=0)
-    start = train_adapters.with_adapter(bert_folder, first / "adapter")
+    start = train_adapters.with_adapter(bert_folder, first / "adapter", 3)
     state = start[0].auto_model.state_dict()
     tensors = load_file(first / "adapter" / "adapter_model.safetensors")
     for name, weight in tensors.items():
@@ -268,3 +275,44 @@ def test_adapters_are_trained_in_stages(encoder, tmp_path, bert_folder, works, m
         assert torch.equal(state[name], weight)
     monkeypatch.setattr(train_adapters, "train", None)
     train_adapters.main()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_rows")
+def test_ranks_are_compared(tmp_path, bert_folder, works, monkeypatch, capsys):
+    """A row for each setting, whose weights are trained as it says; none is trained twice."""
+    stories = load_story_salience(split="validation").take(3)
+    monkeypatch.setattr(ranks, "load_story_salience", lambda *names, **options: stories)
+    monkeypatch.setattr(ranks, "half", lambda rows, held_out: rows)
+    monkeypatch.setattr(ranks, "check_data", lambda *names: None)
+    twins = Dataset.from_list([{"story": SENTENCES, "twin": SENTENCES, "negative": SENTENCES[1:]}])
+    monkeypatch.setattr(ranks, "load_story_twins", lambda **options: twins)
+    trained = {}
+
+    def fit(model, *arguments, **settings):
+        train_adapters.fit(model, *arguments, **settings)
+        names = [name for name, weight in model.named_parameters() if weight.requires_grad]
+        sizes = {min(weight.shape) for name, weight in model.named_parameters() if "lora" in name}
+        trained[settings["learning_rate"]] = names, sizes, settings["max_steps"]
+
+    monkeypatch.setattr(ranks, "fit", fit)
+    flags = ["--encoder", "base", "--base", bert_folder, "--out", str(tmp_path / "ranks")]
+    flags += ["--settings", "2", "5@1e-3", "all", "--steps", "1"]
+    monkeypatch.setattr(sys, "argv", ["ranks.py", str(works), *flags])
+    ranks.main()
+    lines = capsys.readouterr().out.splitlines()
+    cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+    assert [row[:2] for row in cells[1:]] == [
+        ["2", "0.0004"],
+        ["5", "0.001"],
+        ["all weights", "8e-05"],
+    ]
+    assert all(-1 <= float(value) <= 1 for row in cells[1:] for value in row[2:])
+    (small, large, every) = trained.values()
+    assert (small[1], large[1], every[1]) == ({2}, {5}, set())
+    assert all("lora" in name for name in small[0] + large[0])
+    assert any("query" in name for name in every[0])
+    assert not any("embeddings" in name for name in every[0])
+    assert {steps for _, _, steps in trained.values()} == {1}
+    monkeypatch.setattr(ranks, "fit", None)
+    ranks.main()
