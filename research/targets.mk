@@ -46,8 +46,9 @@ encoder-multilingual: $(VENV)/package  ## train the multilingual encoder, an ada
 	$(INSTALL) --editable ".[peft,plot]" && \
 	$(BIN)/python research/encoders/train_adapters.py $(DATA) --encoder multilingual --base $(MULTILINGUAL_BASE) \
 	--base-id intfloat/multilingual-e5-small --out runs/multilingual && \
-	$(BIN)/python research/encoders/languages.py --model default --model multilingual=runs/multilingual/adapter \
-	--base-folder multilingual=$(MULTILINGUAL_BASE) --out runs/languages --docs docs && \
+	$(BIN)/python research/encoders/languages.py --model multilingual=runs/multilingual/adapter \
+	--base-folder multilingual=$(MULTILINGUAL_BASE) --earlier benchmarks/results/languages.json \
+	--out runs/languages --docs docs && \
 	cp runs/languages/languages.json benchmarks/results/languages.json && \
 	$(BIN)/python research/encoders/which.py $(DATA) --trained multilingual=runs/multilingual/adapter-translations/encoder \
 	--earlier benchmarks/results/encoders.json --out runs/which --docs docs && \

@@ -2,12 +2,16 @@
 votes were judged on the English originals.
 
     python research/encoders/languages.py --model default --model multilingual --out runs/languages
+    python research/encoders/languages.py --model multilingual=FOLDER --out runs/languages \\
+        --earlier benchmarks/results/languages.json
+
+The second command measures one encoder, and takes the other figures from a file.
 
 For each language: Spearman of summarization with the votes, given position and length too, exactly
 and in one pass, and for baselines; and how often a story is nearer to its English original than to
 the distractor in its own language. Settings may be chosen by the languages of `CHOSEN`; the others
-are only reported. `--base-folder NAME=DIR` is the folder of the base of an adapter, which is scored in bfloat16. The table is
-printed as Markdown, and all figures are in `languages.json`.
+are only reported. `--base-folder NAME=DIR` is the folder of the base of an adapter, which is scored
+in bfloat16. The table is printed as Markdown, and all figures are in `languages.json`.
 """
 
 import argparse
@@ -59,7 +63,11 @@ def sets_by_language() -> dict[str, tuple[Dataset, Dataset | None]]:
 
 
 def figures(
-    models: dict[str, str], bases: dict[str, str], forms: Sequence[str], out: Path
+    models: dict[str, str],
+    bases: dict[str, str],
+    forms: Sequence[str],
+    out: Path,
+    baselines: Sequence[str],
 ) -> dict[str, Figures]:
     """By language and row of the table, the figures."""
     found: dict[str, Figures] = {}
@@ -76,7 +84,7 @@ def figures(
                 {name: encoder},
                 labelled,
                 out / form.replace(" ", "-"),
-                baselines=BASELINES if (name, form) == (next(iter(models)), forms[0]) else (),
+                baselines=baselines if (name, form) == (next(iter(models)), forms[0]) else (),
                 approximate=FORMS[form],
                 operations="summarization",
                 progress=True,
@@ -131,11 +139,20 @@ def main() -> None:
     parser.add_argument(
         "--form", action="append", choices=FORMS, help="measure only these forms (default: both)"
     )
+    parser.add_argument("--earlier", type=Path, help="a languages.json with figures of others")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--docs", type=Path, help="folder of encoders.md, which gets the table")
     options = parser.parse_args()
     models = {name: folder or name for name, folder in options.model}
-    found = figures(models, dict(options.base_folder), options.form or list(FORMS), options.out)
+    earlier = json.loads(options.earlier.read_text(encoding="utf-8")) if options.earlier else {}
+    latest = figures(
+        models,
+        dict(options.base_folder),
+        options.form or list(FORMS),
+        options.out,
+        () if earlier else BASELINES,
+    )
+    found = {language: earlier.get(language, {}) | rows for language, rows in latest.items()}
     with atomic_write(options.out / "languages.json") as file:
         file.write(json.dumps(found, indent=1) + "\n")
     lines = "\n".join(table(found))

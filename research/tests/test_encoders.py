@@ -228,6 +228,14 @@ def test_table_of_languages(tmp_path, bert_folder, monkeypatch):
     assert lines[1].endswith(" | default: twins |")
     assert lines[-2].endswith(f" | {found['de']['default, exact']['twins']:.3f} |")
     assert "tiny" not in lines[1].partition("tiny, exact")[2]
+    # Another version of an encoder beside the figures of the others, in its place.
+    outdated = {language: rows | {"tiny, exact": {}} for language, rows in found.items()}
+    (tmp_path / "earlier.json").write_text(json.dumps(outdated))
+    flags = ["--model", f"tiny={bert_folder}", "--earlier", str(tmp_path / "earlier.json")]
+    flags += ["--out", str(tmp_path / "later")]
+    monkeypatch.setattr(sys, "argv", ["languages.py", *flags])
+    languages.main()
+    assert (tmp_path / "later" / "languages.json").read_text() == json.dumps(found, indent=1) + "\n"
 
 
 @pytest.fixture
