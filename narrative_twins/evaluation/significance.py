@@ -3,6 +3,7 @@ tests."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -14,6 +15,8 @@ from scipy.stats import DegenerateDataWarning, bootstrap
 RESAMPLES = 10_000
 """The number of random permutations of a test, as in the paper, and of samples of a bootstrap."""
 _BATCH = 500_000  # numbers held at once
+_TWO_SIDED = 1.959964
+"""The normal distribution has 95 % within so many standard deviations."""
 
 
 class Mean(NamedTuple):
@@ -76,6 +79,24 @@ def bootstrap_interval(values: ArrayLike) -> tuple[float, float]:
             rng=np.random.default_rng(0),
         ).confidence_interval
     return float(interval.low), float(interval.high)
+
+
+def proportion_interval(values: ArrayLike) -> tuple[float, float]:
+    """Return the 95 % interval of the mean of numbers from 0 to 1, such as of how often something
+    is right, by the method of Wilson (1927). Where all values are 0 or 1, in which a bootstrap has
+    an interval of no width, it is as wide as their number implies.
+
+    Returns:
+        The lower and the upper limit; nan without any value.
+    """
+    array = np.asarray(values, np.float64)
+    if not array.size:
+        return float("nan"), float("nan")
+    weight = _TWO_SIDED**2 / array.size
+    share = float(array.mean())
+    centre = share + weight / 2
+    half = math.sqrt(max(0.0, weight * (share * (1 - share) + weight / 4)))
+    return max(0.0, (centre - half) / (1 + weight)), min(1.0, (centre + half) / (1 + weight))
 
 
 def paired_permutation_test(a: ArrayLike, b: ArrayLike) -> float:

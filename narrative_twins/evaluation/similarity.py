@@ -19,7 +19,7 @@ from narrative_twins.data.rows import Row, is_triple
 from narrative_twins.data.sources import CORPORA, DataSource, source_files
 from narrative_twins.encoder.story_encoder import StoryEncoder
 from narrative_twins.evaluation.labelled_stories import evaluation_split
-from narrative_twins.evaluation.significance import bootstrap_interval, paired_permutation_tests
+from narrative_twins.evaluation.significance import paired_permutation_tests, proportion_interval
 from narrative_twins.evaluation.tables import Cell, Table, figure, interval, p_value
 from narrative_twins.writing import atomic_write
 
@@ -56,8 +56,8 @@ class SimilarityComparison:
     against: str | None = None
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return for each row its `name`, `accuracy`, the `interval` of a bootstrap over triples
-        (95 %), and `p` of a paired permutation test against the row `against`."""
+        """Return for each row its `name`, `accuracy`, its 95 % `interval` by the method
+        of Wilson, and `p` of a paired permutation test against the row `against`."""
         against = self.against or next(iter(self.correct))
         names = [name for name in self.correct if name != against]
         tests = paired_permutation_tests(
@@ -68,7 +68,7 @@ class SimilarityComparison:
             {
                 "name": name,
                 "accuracy": float(values.mean()),
-                "interval": bootstrap_interval(values),
+                "interval": proportion_interval(values),
                 "p": p_values.get(name),
             }
             for name, values in self.correct.items()

@@ -23,7 +23,7 @@ from statistics import fmean, stdev
 
 import numpy as np
 from numpy.typing import NDArray
-from replication import narrow, with_tables
+from replication import holm, narrow, with_tables
 from twins_by_rows import EPOCHS, ROWS, SEEDS, TWINS, Run, all_runs
 
 from narrative_twins.data import load_story_salience
@@ -190,9 +190,11 @@ def trend(comparison: Comparison, metric: str, distractors: bool) -> tuple[float
 
 
 def table(comparison: Comparison, metric: str) -> Table:
-    """A row for each setting that has runs."""
+    """A row for each setting that has runs, with its p-value, and that corrected for their number."""
     rows = []
-    for setting in (each for each in SETTINGS if comparison.pairs[each]):
+    settings = [each for each in SETTINGS if comparison.pairs[each]]
+    p_values = [comparison.p_value(metric, setting) for setting in settings]
+    for setting, p, corrected in zip(settings, p_values, holm(p_values), strict=True):
         sides = comparison.means(metric, setting)
         low, high = np.percentile(comparison.samples(metric, setting), [2.5, 97.5])
         cells = [
@@ -203,10 +205,21 @@ def table(comparison: Comparison, metric: str) -> Table:
             *map(_with_spread, sides),
             f"{fmean(sides[0]) - fmean(sides[1]):+.3f}",
             interval((low, high)),
-            p_value(comparison.p_value(metric, setting)),
+            p_value(p),
+            p_value(corrected),
         ]
         rows.append([Cell(text) for text in cells])
-    columns = ["distractors", "rows", "epochs", "seeds", *TWINS, "difference", "95 % interval", "p"]
+    columns = [
+        "distractors",
+        "rows",
+        "epochs",
+        "seeds",
+        *TWINS,
+        "difference",
+        "95 % interval",
+        "p",
+        "p (Holm)",
+    ]
     return Table(f"{METRICS[metric][:1].upper()}{METRICS[metric][1:]}:", columns, rows)
 
 

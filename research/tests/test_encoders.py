@@ -12,6 +12,7 @@ import languages
 import measuring
 import pytest
 import ranks
+import search
 import torch
 import train_adapters
 import train_votes
@@ -324,3 +325,20 @@ def test_ranks_are_compared(tmp_path, bert_folder, works, monkeypatch, capsys):
     assert {steps for _, _, steps in trained.values()} == {1}
     monkeypatch.setattr(ranks, "fit", None)
     ranks.main()
+
+
+def test_search_for_a_story_by_its_twin(monkeypatch, bert_folder, capsys):
+    """The rank of the text that belongs to a query; a tie is lost. Texts of rows without a twin are
+    not in the corpus."""
+    queries, corpus = torch.eye(2).numpy(), torch.tensor([[1, 1], [0, 1], [2, 1], [1, 0.0]]).numpy()
+    assert search.ranks(queries, corpus).tolist() == [3, 1]
+    assert search.ranks(queries, corpus[[0, 1, 0]]).tolist() == [2, 1]
+    row = {"story": SENTENCES, "twin": SENTENCES, "negative": SENTENCES[:1]}
+    other = {"story": SENTENCES[1:3], "twin": SENTENCES[1:3], "negative": SENTENCES[2:4]}
+    rows = Dataset.from_list([row, other, row | {"twin": []}])
+    monkeypatch.setattr(search, "load_story_twins", lambda split: rows)
+    monkeypatch.setattr(sys, "argv", ["search.py", "--model", f"tiny={bert_folder}"])
+    search.main()
+    count, *_, last = capsys.readouterr().out.splitlines()
+    assert count == "2 twins" and last.split(" | ")[:2] == ["| tiny", "1.000"]
+    assert last.split(" | ")[4] == "1.000"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scipy.stats import entropy, pearsonr, rankdata, spearmanr
+from scipy.stats import binomtest, entropy, pearsonr, rankdata, spearmanr
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import roc_auc_score
 
@@ -18,6 +18,7 @@ from narrative_twins.evaluation.significance import (
     mean,
     mean_of_means,
     paired_permutation_test,
+    proportion_interval,
 )
 
 numbers = st.one_of(st.integers(0, 3).map(float), st.floats(-1, 1))
@@ -198,3 +199,16 @@ def test_interval_of_equal_values_and_of_too_few():
     assert all(map(math.isnan, bootstrap_interval([0.5])))
     assert all(map(math.isnan, bootstrap_interval([0.5, math.nan])))
     assert bootstrap_interval([0.5, math.nan, 0.25]) == (0.25, 0.5)
+
+
+@given(st.lists(st.integers(0, 1), min_size=1, max_size=40))
+@example([0] * 199)
+def test_interval_of_a_proportion_equals_scipy(values):
+    expected = binomtest(sum(values), len(values)).proportion_ci(method="wilson")
+    assert proportion_interval(values) == pytest.approx(tuple(expected), abs=1e-6)
+
+
+def test_interval_of_a_proportion_with_ties():
+    """A tie counts half; without any value there is no interval."""
+    assert proportion_interval([0.5, 0.5]) == pytest.approx(proportion_interval([0, 1]))
+    assert all(map(math.isnan, proportion_interval([])))
