@@ -116,22 +116,29 @@ def _weighted_sum(products: Array, weights: Array) -> Array:
 
 @dataclass(frozen=True)
 class Setting:
-    """A number of rows and epochs, with or without distractors."""
+    """A number of rows and epochs, with or without distractors: `distractors` is of the runs with
+    narrative twins, `others` of those with dropout twins, by default the same."""
 
     distractors: bool
     epochs: int
     rows: int
+    others: bool | None = None
 
     def pairs(self, ranks: Ranks) -> list[tuple[str, ...]]:
         """By seed the names of the runs with narrative and dropout twins, if both are complete."""
+        others = self.distractors if self.others is None else self.others
+        kinds = list(zip(TWINS, (self.distractors, others), strict=True))
         runs = (
-            tuple(Run(seed, self.distractors, self.epochs, self.rows, each).name for each in TWINS)
+            tuple(Run(seed, each, self.epochs, self.rows, twins).name for twins, each in kinds)
             for seed in SEEDS
         )
         return [pair for pair in runs if all(name in ranks for name in pair)]
 
 
 SETTINGS = [Setting(*each) for each in itertools.product((True, False), EPOCHS, ROWS)]
+ACROSS = [Setting(True, epochs, ROWS[-1], others=False) for epochs in EPOCHS]
+"""Narrative twins with distractors against dropout twins without: distractors lower what dropout
+twins have given place and length."""
 
 
 class Comparison:
@@ -144,7 +151,7 @@ class Comparison:
             agreement.stories, np.full(agreement.stories, 1 / agreement.stories), RESAMPLES
         ).astype(np.float64)
         self.signs = self.random.integers(2, size=(RESAMPLES, agreement.stories)).astype(np.float64)
-        self.pairs = {setting: setting.pairs(ranks) for setting in SETTINGS}
+        self.pairs = {setting: setting.pairs(ranks) for setting in [*SETTINGS, *ACROSS]}
 
     def means(self, metric: str, setting: Setting) -> tuple[list[float], list[float]]:
         """Of each seed the metric over all stories, for each kind of twins."""
@@ -252,8 +259,22 @@ def power_lines(comparison: Comparison) -> Iterator[str]:
             stories = comparison.agreement.stories * ((1.96 + 0.84) * error / difference) ** 2
             yield (
                 f"- {ROWS[-1]:,} rows, {epochs} epoch{'s' * (epochs > 1)}, {name}: a difference of"
-                f" {difference:+.3f} would be seen in about {round(stories, -1):,.0f} stories"
+                f" {difference:+.3f} would have p < 0.05 in four of five samples of about"
+                f" {round(stories, -1):,.0f} stories"
             )
+
+
+def lines_across(comparison: Comparison) -> Iterator[str]:
+    """A line for each of `ACROSS` that has runs, given place and length."""
+    for setting in (each for each in ACROSS if comparison.pairs[each]):
+        narrative, dropout = comparison.means("partial", setting)
+        low, high = np.percentile(comparison.samples("partial", setting), [2.5, 97.5])
+        yield (
+            f"- narrative twins with distractors against dropout twins without, {setting.rows:,}"
+            f" rows, {setting.epochs} epoch{'s' * (setting.epochs > 1)}, {METRICS['partial']}:"
+            f" {fmean(narrative):.3f} and {fmean(dropout):.3f}, difference"
+            f" {fmean(narrative) - fmean(dropout):+.3f} (95 % interval {low:.3f} to {high:.3f})"
+        )
 
 
 def draw(comparison: Comparison, path: Path) -> None:
@@ -316,7 +337,7 @@ def main() -> None:
     stories = list(load_story_salience(str(options.data / "roc_val.json"), "train"))
     comparison = Comparison(Agreement(stories, ranks), ranks)
     tables = [narrow(table(comparison, metric)) for metric in METRICS]
-    lines = [*trend_lines(comparison), *power_lines(comparison)]
+    lines = [*trend_lines(comparison), *lines_across(comparison), *power_lines(comparison)]
     text = "\n\n".join([*tables, "\n".join(lines)])
     print(text)
     if options.docs:

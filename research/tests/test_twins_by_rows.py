@@ -99,6 +99,18 @@ def test_runs_are_compared_with_the_run_of_their_seed():
     ]
 
 
+def test_kinds_of_twins_are_compared_across_distractors():
+    """Narrative twins with distractors, dropout twins without."""
+    (setting,) = (each for each in compare_twins.ACROSS if each.epochs == 1)
+    names = [Run(43, True, 1, 1721, "narrative").name, Run(43, False, 1, 1721, "dropout").name]
+    ranks = {name: ranks_of(number) for number, name in enumerate(names)}
+    assert setting.pairs(ranks) == [tuple(names)]
+    comparison = Comparison(Agreement(STORIES, ranks), ranks)
+    (line,) = compare_twins.lines_across(comparison)
+    expected = [naive("partial", ranks[name], STORIES) for name in names]
+    assert f"{expected[0]:.3f} and {expected[1]:.3f}, difference" in line
+
+
 def test_runs_are_saved_and_not_repeated(tmp_path, monkeypatch, bert_folder):
     """Two runs of a tiny encoder; then the table, the figure and the results without text."""
     labelled = [
