@@ -13,11 +13,12 @@ from rich.console import Console
 
 from narrative_twins.books.result import BookSalience
 from narrative_twins.commands.files import check_output
+from narrative_twins.commands.messages import tell
 from narrative_twins.commands.signatures import Choices, Count
 from narrative_twins.salience.result import StorySalience
 from narrative_twins.show.formats import FORMATS, book_formats, write_results
 from narrative_twins.show.terminal import in_encoding
-from narrative_twins.text import for_terminal
+from narrative_twins.text import counted, for_terminal
 from narrative_twins.writing import STDIN, atomic_write, check_writable
 
 JSON_LINES = "jsonl"
@@ -119,6 +120,7 @@ def write_pieces(out: str, form: str, pieces: Iterable[str | bytes]) -> None:
     """Write all pieces of an output in the format `form` to `out`, or none. On standard output,
     text for people is in the encoding of the terminal, text for programs in UTF-8 as in files."""
     encoding = (sys.stdout.encoding or "utf-8").lower().replace("-", "")
+    lost = 0
     with atomic_write(out) as file:
         for piece in pieces:
             # A table of `rich` has codes of its own; its cells are `for_terminal`.
@@ -127,5 +129,10 @@ def write_pieces(out: str, form: str, pieces: Iterable[str | bytes]) -> None:
                     piece = for_terminal(piece)
                 if encoding != "utf8":
                     is_text = FORMATS[form].media_type == "text/plain"
-                    piece = in_encoding(piece, encoding) if is_text else piece.encode("utf-8")
+                    shown = in_encoding(piece, encoding)
+                    lost += shown.count("?") - piece.count("?") if is_text else 0
+                    piece = shown if is_text else piece.encode("utf-8")
             file.write(piece)
+    if lost:
+        what = f"{counted(lost, 'character')} that standard output can't write"
+        tell(f"{what} ({sys.stdout.encoding}) became ?; --out FILE writes UTF-8")

@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
@@ -95,6 +96,7 @@ def resolve_name(name: str | Path | None, options: Mapping[str, Any]) -> tuple[s
     copy of `options`, with `local_files_only` set if the Hub can't be reached. Raises OSError if
     the Hub can't be reached, and the encoder, or the base of an adapter in a folder, is neither a
     folder nor in the cache."""
+    _check_name(name)
     path, options = encoder_path(name), dict(options)
     problem = f"encoder {str(name)!r} can't be loaded"
     if os.path.exists(f"{path}/adapter_config.json") and (adapter := adapter_at(path, **options)):
@@ -107,6 +109,20 @@ def resolve_name(name: str | Path | None, options: Mapping[str, Any]) -> tuple[s
         if not _is_reachable(path, options, f"{problem}: it is not a folder,", cure):
             options["local_files_only"] = True
     return path, options
+
+
+def _check_name(name: str | Path | None) -> None:
+    """Raise an OSError if a name is empty, or like that of an encoder in this package."""
+    text = str(name)
+    if name is None or text in PACKAGED or os.path.exists(text):
+        return
+    known = f"he encoders of the package are {', '.join(map(repr, PACKAGED))}"
+    known += ", and others are folders or Hub ids"
+    if not text.strip():
+        raise OSError(f"the name of the encoder is empty; t{known}")
+    similar = get_close_matches(text.strip(" /").lower(), PACKAGED, 1, cutoff=0.75)
+    if similar and "/" not in text.strip("/"):
+        raise OSError(f"there is no encoder {text!r}; do you mean {similar[0]!r}? T{known}")
 
 
 def _is_offline(options: Mapping[str, Any]) -> bool:
@@ -233,7 +249,7 @@ def load_model(kind: Any, name: str | Path, **options: Any) -> Any:
     if (adapter := adapter_at(name, **options)) is not None:
         base, base_hub = adapter
         model = load_model(kind, base, **_without_hub_options(options) | base_hub)
-        _merge_adapter(model, name, hub_options(options))
+        _merge_adapter(model, name, base, hub_options(options))
         return model
     if options.pop("base_folder", None) is not None:
         raise OSError(f"base_folder= is for adapters, and encoder {str(name)!r} is none")
@@ -293,16 +309,22 @@ def _base_of(adapter: Mapping[str, Any], hub: Mapping[str, Any]) -> tuple[str, d
     if not Path(base).exists() and (folder or Path(base).is_absolute()):
         setting = "base_folder" if folder else "base_model_name_or_path"
         raise ValueError(f"no base at {base!r}; correct {setting}")
+    if folder and not Path(base, "config.json").is_file():
+        raise ValueError(
+            f"no base at {base!r}: it is no folder with a config.json; base_folder= (--base-folder)"
+            f" is the folder of {adapter['base_model_name_or_path']!r}"
+        )
     base_hub = {key: hub[key] for key in hub if key not in ("revision", "base_folder")}
     if adapter.get("revision") and not folder:
         base_hub["revision"] = adapter["revision"]
     return base, base_hub
 
 
-def _merge_adapter(model: Any, name: str | Path, hub: dict[str, Any]) -> None:
+def _merge_adapter(model: Any, name: str | Path, base: str, hub: dict[str, Any]) -> None:
     """Load the adapter `name`, a folder or Hub id, and merge it in place into its base, the loaded
-    `model`. `hub` are the `hub_options` of the adapter. All weights of the model can be trained
-    afterwards. Raises OSError if the adapter can't be loaded or merged."""
+    `model` of the folder or Hub id `base`. `hub` are the `hub_options` of the adapter. All weights
+    of the model can be trained afterwards. Raises OSError if the adapter can't be loaded or
+    merged."""
     with loading_errors(name), _quiet(name):
         file = find_file(name, "adapter_model.safetensors", hub)
         if file is None:
@@ -316,7 +338,8 @@ def _merge_adapter(model: Any, name: str | Path, hub: dict[str, Any]) -> None:
         if wrong:
             raise ValueError(
                 f"{len(wrong)} weights of the adapter are missing or not part of the model"
-                f" ({min(wrong)}, ...); its base is another model"
+                f" ({min(wrong)}, ...); it is for {config['base_model_name_or_path']!r}, and"
+                f" {base!r} is another model"
             )
         if not is_plain:
             merge_adapters(model)

@@ -329,6 +329,9 @@ def using_attention(model: Any, attention: str | None) -> Iterator[None]:
     if attention is None or attention == before:
         yield
         return
+    # A model that can't switch would keep its attention, with a warning that helps no user.
+    if not getattr(model, "_can_set_attn_implementation", lambda: True)():
+        raise ValueError(f"{type(model).__name__} has one attention only")
     model.set_attn_implementation(attention)
     try:
         yield

@@ -54,11 +54,13 @@ _BRACKETS = re.compile(
 _TITLES = """Abp Adj Adm Ald Amb Asst Atty Bp Br Brig Capt Cdr Chas Cmdr Col Cmdt Cpl Cpt Dep Det Dr
     Dra Ens Esq Fr Frl Ft Gen Geo Gov Hon Hr Insp Jas Lieut Lt Maj Messrs Mgr Mlle Mme Mmes Mons Mr
     Mrs Ms Msgr Mt Pfc Pres Prof Pte Pvt Rep Rev Rt Sec Sen Sgt Sig Ste Supt Thos Wm""".split()
-# Ordinals before the name of a month, and abbreviations, in German: "am 3. Oktober", "z. B. heute".
-_MONTHS = """Januar Jänner Februar März April Mai Juni Juli August September Oktober November
-    Dezember""".split()
+# Ordinals before a month or another noun, and abbreviations, in German: "am 3. Oktober", "im 19.
+# Jahrhundert", "z. B. heute".
+_AFTER_ORDINALS = """Januar Jänner Februar März April Mai Juni Juli August September Oktober
+    November Dezember Jahrhunderts? Jahrhunderten Weltkriege?s? Stock Stockwerk Etage Lebensjahr
+    Geburtstage?s? Jahrestage?s?""".split()
 _DOT_WITHIN = re.compile(
-    rf"(?<=\d)\.(?=\s(?:{'|'.join(_MONTHS)})\b)|(?<=\b[zZ])\.(?=\s?B\.)|(?<=\b[dD])\.(?=\s?h\.)|"
+    rf"(?<=\d)\.(?=\s(?:{'|'.join(_AFTER_ORDINALS)})\b)|(?<=\b[zZ])\.(?=\s?B\.)|(?<=\b[dD])\.(?=\s?h\.)|"
     r"(?<=\b[uU])\.(?=\s?a\.)|(?<=\b[zZ]\.B)\.|(?<=\b[zZ]\. B)\."
 )
 _TITLE = rf"(?<!\w)({'|'.join([*_TITLES, *map(str.upper, _TITLES)])})\."

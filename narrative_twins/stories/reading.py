@@ -126,7 +126,10 @@ def decode(data: bytes) -> str:
         return text if "\n" in text else text.replace("\r", "\n")
     except UnicodeDecodeError as error:
         where = f"byte {error.start} (0x{data[error.start]:02x})"
-        fix = "convert it, perhaps with `iconv -f WINDOWS-1252 -t UTF-8`"
+        fix = (
+            "convert it, perhaps with `iconv -f WINDOWS-1252 -t UTF-8`; encodings elsewhere are"
+            " WINDOWS-1251 (Cyrillic), GB18030 (Chinese), SHIFT_JIS (Japanese) and EUC-KR (Korean)"
+        )
         kind = next((kind for start, kind in _OTHER_FILES.items() if data.startswith(start)), "")
         raise ValueError(
             f"is {kind}, which is not read here under this name"

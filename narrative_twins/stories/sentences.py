@@ -104,9 +104,11 @@ def _starts(marked: str, paragraph: str, language: str | None) -> set[int]:
         return starts | {end.end() for end in _SURE_END.finditer(marked)}
     from sentencex import get_sentence_boundaries
 
-    # Quotation marks are hidden, as it would not split within them.
+    # Hidden are quotation marks, as it would not split within them, and full stops that end nothing.
     pairs = zip(paragraph, marked, strict=True)
-    hidden = "".join(HIDDEN if mark in _QUOTES else char for char, mark in pairs)
+    hidden = "".join(
+        HIDDEN if mark in _QUOTES else mark if mark == "·" else char for char, mark in pairs
+    )
     starts = {bound["start_index"] for bound in get_sentence_boundaries(language, hidden)}
     starts = {next(_CLOSED.finditer(marked, start)).end() for start in starts}
     return {start for start in starts if not _MID_SENTENCE.match(paragraph, max(0, start - 1))}

@@ -125,6 +125,8 @@ def test_the_name_of_the_output_implies_its_format(score, story, tmp_path):
 def test_standard_output_of_other_encodings(score):
     scored = partial(score, "-", input="Kagerō ran — far. It rained. ★", encoding="cp1252")
     assert "Kager? ran" in scored().out
+    note = r"\d characters? that standard output can't write \(cp1252\) became \?; --out FILE"
+    assert re.search(note, scored().err)
     assert re.search(r"\* 0\.\d{3} 8", scored().out), "a star, and the highest bar"
     for form in ("jsonl", "csv"):
         assert "Kagerō ran — far." in scored("-f", form).out

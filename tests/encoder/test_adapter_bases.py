@@ -67,7 +67,7 @@ def test_base_is_fetched_once_and_then_read_from_the_cache(
     assert scores(local_files_only=True) == fetched
 
 
-def test_base_from_a_folder_needs_no_network(bert_folder, named):
+def test_base_from_a_folder_needs_no_network(bert_folder, named, tmp_path):
     found = scores(base_folder=bert_folder)
     adapted = StoryEncoder(named.merge_and_unload(), encoder_of("bert")[1])
     for name, values in next(score_stories(STORY, adapted)).scores.items():
@@ -76,6 +76,29 @@ def test_base_from_a_folder_needs_no_network(bert_folder, named):
         scores(base_folder="nowhere")
     with pytest.raises(OSError, match="base_folder= is for adapters, and encoder .* is none"):
         StoryEncoder.from_pretrained("default", base_folder=bert_folder)
+    (tmp_path / "file.txt").write_text("text")
+    for wrong in (tmp_path, tmp_path / "file.txt"):
+        with pytest.raises(
+            OSError, match=f"no folder with a config.json.* is the folder of '{BASE}'"
+        ):
+            scores(base_folder=wrong)
+    save_base(tmp_path / "another")
+    with pytest.raises(OSError, match=f"it is for '{BASE}', and '.*another' is another model"):
+        scores(base_folder=tmp_path / "another")
+
+
+@pytest.mark.parametrize("name", ["Multilingual", "multilingal", "BASE", "base ", "defualt"])
+def test_misspelt_names_of_encoders_are_told_the_names(name):
+    similar = (
+        "multilingual" if "m" in name.lower() else "base" if "b" in name.lower() else "default"
+    )
+    with pytest.raises(OSError, match=f"no encoder '{name}'; do you mean '{similar}'?.* 'base', "):
+        StoryEncoder.from_pretrained(name)
+
+
+def test_an_empty_name_of_an_encoder_is_an_error():
+    with pytest.raises(OSError, match="name of the encoder is empty; the encoders"):
+        StoryEncoder.from_pretrained("")
 
 
 @pytest.mark.parametrize("offline", [True, False])

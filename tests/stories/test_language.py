@@ -24,6 +24,12 @@ CURE = "--model multilingual, StoryEncoder.from_pretrained('multilingual')"
         ("彼は家に帰った。雨が降っていた。", "ja"),
         ("他回家了。下了一夜的雨。", "zh"),
         ("그는 집에 갔다.", "ko"),
+        (
+            "You wake up in a strange room. Your phone is dead. Somebody knocks. Nobody is there.",
+            "en",
+        ),
+        ("A fiú az erdőben lakott. Egy nap a folyóhoz ment, és ott egy hal várt rá.", ""),
+        ("I was in Berlin. Der Mann lief in das Haus, und es regnete die ganze Nacht.", ""),
         ("", ""),
         ("1, 2, 3.", ""),
     ],
@@ -34,10 +40,12 @@ def test_the_language_of_a_text_is_told_by_script_and_words(text, code):
 
 def test_translations_are_in_other_languages_and_originals_are_not():
     rows = [*corpus_rows("translations")["validation"]]
-    assert sum(is_other_language(row["story"]) for row in rows) > 0.99 * len(rows)
-    english = corpus_rows("stories")["validation"]
-    assert not any(is_other_language(row["story"]) for row in english)
+    assert all(is_other_language(row["story"]) for row in rows)
+    for corpus in ("stories", "everyday"):
+        english = corpus_rows(corpus)["validation"]
+        assert not any(is_other_language(row["story"]) for row in english)
     assert not is_other_language(["Omar lief."]), "too few words to tell"
+    assert is_other_language(["Старик жил в горах."]), "the script tells"
 
 
 @pytest.fixture(scope="module")

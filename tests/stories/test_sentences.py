@@ -351,6 +351,7 @@ def test_a_sentence_is_located_after_an_equal_heading():
 
 
 OTHER_LANGUAGES = """
+de: Im 19. Jahrhundert lebte er im 3. Stock. / Es waren 19. / Am Tag kam sie.
 de: Am 3. Oktober kam Dr. Vogt. / „Wer ist da?“, rief sie. / „Ich bin es. / Lass mich ein, z. B. heute!“
 de: »Wir gehen«, sagte er. / Es war ca. 9 Uhr. / ›Gut. / Geh.‹ / „Er sagte: ‚Nein.‘ / Das war alles.“
 fr: « Il y a quelqu'un ? » demanda-t-il. / — Entrez ! dit-elle. / « Assez. / Le thé est chaud. »
