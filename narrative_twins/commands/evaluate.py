@@ -79,8 +79,8 @@ def evaluate(
 
     Args:
         stories (DATA...): stories with labels.
-        model (ENCODER): Folder, Hub id or default, or NAME=ENCODER,ENCODER for several runs; can be
-            repeated.
+        model (ENCODER): Folder, Hub id, default, base or multilingual, or NAME=ENCODER,ENCODER for
+            several runs; can be repeated.
         out (FOLDER): Folder for tables and saved scores.
         split: Split of the data, or all (default: test, validation or the first).
         second (FILE): Labels by a second group of people, to compare with.

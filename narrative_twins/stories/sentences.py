@@ -104,7 +104,7 @@ def _starts(marked: str, paragraph: str, language: str | None) -> set[int]:
         return starts | {end.end() for end in _SURE_END.finditer(marked)}
     from sentencex import get_sentence_boundaries
 
-    # Hidden are quotation marks, as it would not split within them, and full stops that end nothing.
+    # Hidden are quotation marks, as it would not split within them, and the full stops of ordinals.
     pairs = zip(paragraph, marked, strict=True)
     hidden = "".join(
         HIDDEN if mark in _QUOTES else mark if mark == "·" else char for char, mark in pairs
