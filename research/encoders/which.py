@@ -189,6 +189,11 @@ def seconds(folders: dict[str, str], sets: list[LabelledStories]) -> dict[str, d
     }
 
 
+def _seconds_of(figures: dict[str, float]) -> dict[str, float]:
+    """The seconds among the figures of an encoder of before, which has the same size."""
+    return {name: value for name, value in figures.items() if name.startswith("seconds")}
+
+
 def table(rows: dict[str, dict[str, float]]) -> Iterator[str]:
     """The lines of a Markdown table; in brackets, given position and length."""
     others = ["twins", "twins of synopses", "triples"]
@@ -260,7 +265,7 @@ def main() -> None:
     parser.add_argument(
         "--only", action="append", choices=SETS, help="measure only these sets (default: all)"
     )
-    parser.add_argument("--untimed", action="store_true", help="measure no seconds")
+    parser.add_argument("--untimed", action="store_true", help="keep earlier seconds")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--docs", type=Path, help="folder of encoders.md")
     options = parser.parse_args()
@@ -277,9 +282,9 @@ def main() -> None:
     for encoder, figures in twins.items():
         for form in FORMS if encoder in trained else [None]:
             rows[f"{encoder}, {form}" if form else encoder] |= figures
-    if not options.untimed:
-        for way, figures in seconds(trained, sets).items():
-            rows[way] |= figures
+    times = dict.fromkeys(rows, {}) if options.untimed else seconds(trained, sets)
+    for way, figures in times.items():
+        rows[way] |= figures or _seconds_of(earlier.get(way, {}))
     # Trained encoders come first.
     trained_rows = [name for name in earlier if name.endswith(tuple(f", {form}" for form in FORMS))]
     latest = earlier | rows

@@ -177,7 +177,7 @@ def test_which_encoder(tmp_path, bert_folder, monkeypatch):
     assert len(card.data.eval_results) == len(which.OF_CARD) and table.strip() in card.content
     assert (tmp_path / "encoders.svg").exists()
     # Another encoder beside the figures of these, which replaces its figures of before.
-    outdated = {"other, exact": {"twins": -1}}
+    outdated = {"other, exact": {"twins": -1, "seconds a text of films": 9}}
     (tmp_path / "out" / "which.json").write_text(json.dumps(figures | outdated))
     earlier = ["--earlier", str(tmp_path / "out" / "which.json"), "--untimed"]
     flags = ["--trained", f"other={bert_folder}", *earlier, "--out", str(tmp_path / "later")]
@@ -187,6 +187,7 @@ def test_which_encoder(tmp_path, bert_folder, monkeypatch):
     assert list(later)[:6] == [*trained, "other, exact", "other, one pass"]
     assert later == figures | {name: later[name] for name in list(later)[4:6]}
     assert later["other, one pass"].items() <= figures["base, one pass"].items()
+    assert later["other, exact"]["seconds a text of films"] == 9, "a text takes as long as before"
     monkeypatch.setattr(which.StoryEncoder, "from_pretrained", None)
     assert which.nearer({"base": str(base)}, tmp_path, tmp_path / "out" / "twins.json")
 
