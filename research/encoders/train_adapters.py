@@ -52,10 +52,14 @@ STAGES = {
 RATES = {
     "adapter-base": 4e-4,
     "adapter-base-distilled": 2e-4,
-    "adapter-english": 5e-4,
-    "adapter-translations": 2.5e-4,
+    "adapter-english": 1e-3,
+    "adapter-translations": 5e-4,
 }
-TRANSLATED = {"translated votes": 320, "one pass: translated votes": 960, "translated twins": 1_440}
+TRANSLATED = {
+    "translated votes": 1_120,
+    "one pass: translated votes": 960,
+    "translated twins": 1_440,
+}
 """Rows of translations, in the second stage of the multilingual encoder; some are repeated."""
 SETTINGS_OF_ADAPTER = "inference_mode lora_alpha peft_type peft_version r target_modules".split()
 """The settings of an adapter that are not the defaults of peft."""
