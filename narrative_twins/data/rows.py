@@ -377,9 +377,10 @@ TRIPLE_COLUMNS = ("anchor_text", "text_a", "text_b", "text_a_is_closer")
 
 
 def is_triple(row: Any) -> bool:
-    """Return whether a row has the columns of a triple of stories."""
+    """Return whether a row has the columns of a triple of stories, one of which may be missing."""
     return isinstance(row, Mapping) and (
-        set(TRIPLE_COLUMNS[:3]) <= row.keys() or {"anchor", "positive", "negative"} <= row.keys()
+        len(row.keys() & set(TRIPLE_COLUMNS[:3])) > 1
+        or {"anchor", "positive", "negative"} <= row.keys()
     )
 
 

@@ -169,9 +169,11 @@ def nearer(similarities: Vectors) -> NDArray[np.float64]:
 
 
 def _encoder(encoder: Any, loading: Mapping[str, Any]) -> StoryEncoder:
-    """Return a `StoryEncoder` as it is, and load any other."""
+    """Return a `StoryEncoder` as it is or of a `SentenceTransformer`, and load any other."""
     if isinstance(encoder, StoryEncoder):
         return encoder
+    if encoder is not None and not isinstance(encoder, (str, Path)):
+        return StoryEncoder.from_sentence_transformer(encoder)
     return StoryEncoder.from_pretrained(encoder, **loading)
 
 

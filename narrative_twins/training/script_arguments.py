@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 import yaml
 from transformers import HfArgumentParser
 
@@ -137,6 +138,9 @@ def parse_arguments(
     # Make settings defaults, so that flags override them, and they are parsed like flags.
     parser.set_defaults(**settings)
     flags = parser.parse_args(argv)
+    if flags.estimate and not torch.accelerator.is_available():
+        # The settings may be for a GPU, which the login node of a cluster lacks.
+        argv += ["--use_cpu", "true"]
     if flags.output_dir is not None:
         argv += ["--output_dir", flags.output_dir.replace("{seed}", str(flags.seed))]
     script_arguments, arguments = parser.parse_args_into_dataclasses(argv, look_for_args_file=False)
@@ -175,5 +179,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     """Return the settings of a YAML file and, for settings that it lacks, of its `base` file."""
     with path.open(encoding="utf-8") as file:
         settings: dict[str, Any] = yaml.safe_load(file) or {}
+    # YAML reads `no` as False.
+    settings |= {key: "no" for key in settings if key.endswith("_strategy") and not settings[key]}
     base = settings.pop("base", None)
     return settings if base is None else _read_config(path.parent / base) | settings

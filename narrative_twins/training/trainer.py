@@ -28,11 +28,18 @@ from transformers.trainer_utils import HubStrategy
 
 from narrative_twins.data.rows import RowError, is_nested
 from narrative_twins.encoder import loading
-from narrative_twins.encoder.adapters import adapted, has_adapter, load_adapter_weights, merged_copy
+from narrative_twins.encoder.adapters import (
+    ADAPTER_FILES,
+    adapted,
+    has_adapter,
+    load_adapter_weights,
+    merged_copy,
+)
 from narrative_twins.encoder.tokenizer import StoryTokenizer, check_vocabulary, model_limit
 from narrative_twins.hub.push import full_id, push_encoder
 from narrative_twins.training.losses import SETTINGS, NarrativeTwinsLoss, WindowLoss, has_dropout
 from narrative_twins.training.reports import ReportCallback, write_card
+from narrative_twins.training.shared_batches import JoinedBatches, SharedBatches
 
 logger = logging.getLogger(__name__)
 
@@ -107,13 +114,14 @@ def trainable_encoder(
     name, options = loading.resolve_name(name, options)
     hub = loading.hub_options(options)
     base, base_hub = loading.adapter_at(name, **options) or (name, hub)
-    config = AutoConfig.from_pretrained(base, trust_remote_code=False, **base_hub)
+    of_base = {"trust_remote_code": bool(options.get("trust_remote_code")), **base_hub}
+    config = AutoConfig.from_pretrained(base, **of_base)
     if not has_dropout(config) and hasattr(config, "attention_dropout"):
         options.setdefault("attention_dropout", 0.1)
     model = loading.load_story_model(name, pooling=pooling, dtype=dtype, **options)
     settings = model.checkpoint_settings.with_prompt(prompt, prompt_name)
     kind = loading.supported_pooling(pooling or settings.pooling or model.default_pooling)
-    kwargs = {"config_kwargs": base_hub, "processor_kwargs": base_hub}
+    kwargs = {"config_kwargs": of_base, "processor_kwargs": of_base}
     transformer = _Loaded(str(base), model_kwargs={"model": model}, **kwargs)
     # Checkpoints save the name of the class.
     transformer.__class__ = Transformer
@@ -270,7 +278,12 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
         or its schedule, and FloatingPointError if the loss is not finite."""
         checkpoint = resume_from_checkpoint
         if checkpoint is True:
-            checkpoint = last_complete_checkpoint(Path(self.args.output_dir)) or True
+            folder = Path(self.args.output_dir)
+            checkpoint = last_complete_checkpoint(folder)
+            if checkpoint is None:
+                raise ValueError(
+                    f"no checkpoint in {folder} is complete; start over without resuming"
+                )
         if isinstance(checkpoint, (str, Path)):
             checkpoint = str(checkpoint)
             # DeepSpeed and FSDP have files of their own.
@@ -302,16 +315,40 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
     def get_batch_sampler(self, dataset: Any, batch_size: int, *args: Any, **options: Any) -> Any:
         """Return the usual sampler. For stories with several windows, its batches have
         `window_batch_size` rows, if set."""
-        if self.args.window_batch_size is not None and is_nested(dataset[0].get("story")):
-            batch_size = self.args.window_batch_size
+        batch_size = self._rows_of_batch(dataset, batch_size)
         return super().get_batch_sampler(dataset, batch_size, *args, **options)
 
-    def get_multi_dataset_batch_sampler(self, *args: Any, **options: Any) -> Any:
-        """Return the usual sampler, with a batch size of None: otherwise several processes would
-        drop each batch that is smaller or larger than the batch size."""
-        sampler: Any = super().get_multi_dataset_batch_sampler(*args, **options)
-        sampler.batch_size = None
-        return sampler
+    def _rows_of_batch(self, dataset: Any, batch_size: int) -> int:
+        """Return how many rows of a data set are in a batch of one process."""
+        windowed = self.args.window_batch_size
+        if windowed is not None and is_nested(dataset[0].get("story")):
+            return windowed
+        return batch_size
+
+    def get_multi_dataset_batch_sampler(
+        self, dataset: Any, batch_samplers: Any, *args: Any, **options: Any
+    ) -> Any:
+        """Return the usual sampler of whole batches, which the processes share."""
+        processes = self.args.world_size
+        joined: Any = [JoinedBatches(sampler, processes) for sampler in batch_samplers]
+        mixed = super().get_multi_dataset_batch_sampler(dataset, joined, *args, **options)
+        return SharedBatches(mixed, processes)
+
+    def get_train_dataloader(self) -> Any:
+        """Return the data loader of training. Raises ValueError if no step could be made, as a data
+        set has too few rows for a batch."""
+        data: Any = self.train_dataset
+        several, processes = isinstance(data, Mapping), self.args.world_size
+        for name, rows in data.items() if several else [("", data)]:
+            size = processes * self._rows_of_batch(rows, self.args.train_batch_size)
+            dropped = self.args.dataloader_drop_last or (processes > 1 and not several)
+            if dropped and len(rows) < size:
+                raise ValueError(
+                    f"the training data{f' {name!r}' if name else ''} has {len(rows)} rows, and a"
+                    f" batch {size}, of which an incomplete one is left out; lower"
+                    " per_device_train_batch_size or window_batch_size"
+                )
+        return super().get_train_dataloader()
 
     def _build_dataloader(self, dataset: Any, batch_size: int, dataset_kind: str) -> Any:
         """Return a data loader; `dataloader_drop_last` applies to training only."""
@@ -381,6 +418,8 @@ class NarrativeTwinsTrainer(SentenceTransformerTrainer):
                 )
             # Other libraries load it with its adapter merged; training continues with the adapter.
             module.model = merged_copy(trained)
+        if self.args.should_save:
+            _remove_weights(Path(folder), adapters=merged or not has_adapter(trained))
         try:
             self.save_model(str(folder), _internal_call=True)
         finally:
@@ -510,14 +549,25 @@ def check_precision(model: torch.nn.Module) -> None:
 
 def last_complete_checkpoint(folder: Path) -> str | None:
     """Return the last checkpoint in a folder with a readable trainer state, which is written last;
-    None without checkpoints. Raises ValueError if there are checkpoints and none is complete."""
-    steps = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name[11:]), reverse=True)
-    for checkpoint in steps:
+    None if there is none. Incomplete ones are logged."""
+    steps = [path for path in folder.glob("checkpoint-*") if path.name[11:].isdecimal()]
+    for checkpoint in sorted(steps, key=lambda path: int(path.name[11:]), reverse=True):
         try:
             json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
             return str(checkpoint)
         except (OSError, ValueError):
             logger.warning("%s is incomplete and is skipped", checkpoint)
-    if steps:
-        raise ValueError(f"no checkpoint in {folder} is complete; start over without resuming")
     return None
+
+
+def _remove_weights(folder: Path, *, adapters: bool) -> None:
+    """Remove the adapter of an earlier run from a folder, or with `adapters=False` its weights of a
+    whole model: a folder with both can't be loaded."""
+    whole = (
+        "model.safetensors",
+        "model.safetensors.index.json",
+        "model-?????-of-?????.safetensors",
+    )
+    for pattern in ADAPTER_FILES if adapters else whole:
+        for path in folder.glob(pattern):
+            path.unlink()

@@ -341,7 +341,13 @@ class TinyModel(BertModel):
 
 @pytest.mark.parametrize(
     "load",
-    [StoryEncoder.from_pretrained, lambda folder, **options: pipeline(TASK, folder, **options)],
+    [
+        StoryEncoder.from_pretrained,
+        lambda folder, **options: pipeline(TASK, folder, **options),
+        lambda folder, device, **options: StoryEncoder.from_sentence_transformer(
+            trainable_encoder(folder, **options).to(device).eval()
+        ),
+    ],
 )
 def test_code_of_a_checkpoint_runs_only_with_trust_remote_code(
     load, bert_folder, tmp_path, monkeypatch

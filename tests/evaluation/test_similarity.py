@@ -59,6 +59,14 @@ def test_errors_name_the_row(change, problem, tmp_path):
         load_triples(file)
 
 
+def test_rows_without_one_of_the_texts_are_triples_still(tmp_path):
+    row = {name: value for name, value in ROWS[0].items() if name != "text_b"}
+    file = write_rows(tmp_path / "rows.jsonl", [row])
+    assert is_similarity_data(file)
+    with pytest.raises(RowError, match="text_b is None; it must be a text"):
+        load_triples(file)
+
+
 def test_accuracy_is_by_the_vectors_of_sentence_transformers(file, bert_folder):
     comparison = evaluate_similarity({"tiny": bert_folder}, file, loading={"dtype": "float32"})
     model = SentenceTransformer(bert_folder, device="cpu")
@@ -68,6 +76,7 @@ def test_accuracy_is_by_the_vectors_of_sentence_transformers(file, bert_folder):
         positive, negative = cos_sim(anchor, others)[0].tolist()
         expected.append(float(positive > negative))
     assert comparison.correct["tiny"].tolist() == expected
+    assert evaluate_similarity({"x": model}, file).correct["x"].tolist() == expected
     row = comparison.rows()[0]
     assert row["accuracy"] == pytest.approx(np.mean(expected)) and row["p"] is None
     assert comparison.name == "dev_track_a"

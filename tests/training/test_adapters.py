@@ -87,6 +87,10 @@ def test_adapter_is_trained_resumed_and_saved(kind, bases, tmp_path):
     assert scores(tmp_path / "alone") == pytest.approx(scores(tmp_path / "merged"), abs=1e-5)
     assert scores(tmp_path / "merged") != pytest.approx(scores(bases[kind]), abs=1e-3)
     assert StoryEncoder.from_pretrained(tmp_path / "alone").pooling == SIZES[kind]
+    # A folder with the weights of both kinds can't be loaded.
+    trainer.save_encoder(tmp_path / "alone")
+    trainer.save_encoder(tmp_path / "merged", merged=False)
+    assert scores(tmp_path / "merged") == pytest.approx(scores(tmp_path / "alone"), abs=1e-5)
 
 
 def test_best_checkpoint_of_an_adapter_is_loaded_at_the_end(bases, tmp_path):

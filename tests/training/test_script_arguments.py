@@ -1,6 +1,7 @@
 """The settings of training scripts. Whole scripts are in tests/test_training_examples.py."""
 
 import pytest
+import torch
 
 from narrative_twins import NarrativeTwinsTrainingArguments
 from narrative_twins.training import ScriptArguments, parse_arguments
@@ -54,6 +55,8 @@ def test_resuming_and_validation_follow_from_other_settings(tmp_path):
     for step in (2, 4):
         (tmp_path / f"checkpoint-{step}").mkdir()
     (tmp_path / "checkpoint-2" / "trainer_state.json").write_text("{}")
+    (tmp_path / "checkpoint-best").mkdir()
+    (tmp_path / "killed" / "checkpoint-2").mkdir(parents=True)
     flags = ["--output_dir", tmp_path, "--eval_on_start"]
     last = str(tmp_path / "checkpoint-2")
     for more, resumed in (
@@ -61,11 +64,26 @@ def test_resuming_and_validation_follow_from_other_settings(tmp_path):
         (["--resume"], last),
         (["--resume", "--resume_from_checkpoint", "other"], "other"),
         (["--resume", "--output_dir", tmp_path / "new"], None),
+        (["--resume", "--output_dir", tmp_path / "killed"], None),
     ):
         assert parsed(*flags, *more)[0].resume_from_checkpoint == resumed
     defaults = {"eval_strategy": "steps"}
     assert parsed(*flags, defaults=defaults)[0].eval_on_start
     assert not parsed(*flags, "--eval_strategy", "no", defaults=defaults)[0].eval_on_start
+
+
+def test_a_config_may_say_no_to_validation(config):
+    """YAML reads it as False."""
+    config.write_text("eval_strategy: no\nsave_strategy: no\n")
+    arguments, _ = parsed("--config", config, defaults={"eval_strategy": "steps"})
+    assert (arguments.eval_strategy, arguments.save_strategy) == ("no", "no")
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="of machines without a GPU")
+def test_settings_of_a_gpu_are_estimated_on_a_machine_without_one():
+    flags = ["--bf16", "--output_dir", "runs", "--estimate"]
+    arguments, _ = parse_arguments(NarrativeTwinsTrainingArguments, {}, {}, argv=flags)
+    assert arguments.bf16 and arguments.use_cpu
 
 
 @pytest.mark.parametrize(("world", "gpus"), [(4, 1), (2, 2), (4, 0)])

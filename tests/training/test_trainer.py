@@ -89,6 +89,17 @@ def test_incomplete_checkpoints_are_skipped_or_refused(tmp_path, caplog):
         shutil.move(tmp_path / name, tmp_path / "checkpoint-4" / name)
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_too_few_rows_for_a_step_are_an_error(several, tmp_path):
+    rows = Dataset.from_list(ROWS)
+    options = {"per_device_train_batch_size": len(rows) + 1, "dataloader_drop_last": True}
+    trainer = trainer_of(tmp_path, {"mine": rows, "too": rows} if several else rows, **options)
+    name = " 'mine'" if several else ""
+    problem = f"data{name} has {len(rows)} rows, and a batch {len(rows) + 1}, .* lower per_device"
+    with pytest.raises(ValueError, match=problem):
+        trainer.train()
+
+
 def test_loss_that_is_not_finite_stops_the_run(tmp_path):
     options = {"max_steps": 3, "save_steps": 1, "save_strategy": "steps", "learning_rate": 1e-3}
     trainer = trainer_of(tmp_path, ROWS, **options)
