@@ -108,6 +108,15 @@ def evaluate(
     logging.disable_progress_bar()
     datasets.disable_progress_bars()
     if is_similarity_data(stories[0]):
+        of_labels = {
+            "--results": results,
+            "--second": second,
+            "--rule": rule != "numbered",
+            "--sentence-encoder": sentence_encoder,
+            "--operations, --fast, --exact and --similarity": scoring != ScoringOptions(),
+        }
+        if unused := [name for name, value in of_labels.items() if value]:
+            raise click.UsageError(f"{unused[0]}: of stories with labels, not of triples")
         return _evaluate_triples(stories, model, baselines, out, split, against, encoder.loading)
     with on_interrupt(f"scores so far are in {out}; the same command continues" if out else ""):
         comparison = evaluate(
@@ -143,6 +152,9 @@ def _evaluate_triples(
     """Print the comparison on each file with triples of stories, and write it into `out`."""
     from narrative_twins.evaluation.similarity import evaluate_similarity
 
+    names = [Path(file).stem for file in files]
+    if out and (twice := [name for name in names if names.count(name) > 1]):
+        raise click.UsageError(f"two files are named {twice[0]}; rename one of them")
     for file in files:
         comparison = evaluate_similarity(
             dict(models) or {"default": None},

@@ -1,6 +1,7 @@
 """Triples of stories: reading, accuracy of encoders and baselines, the command, training."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -115,6 +116,18 @@ def test_command(file, bert_folder, tmp_path, capsys):
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         *("results.json", "table.md", "table.tex")
     }
+
+
+def test_options_and_files_that_triples_do_not_take_are_errors(file, tmp_path, capsys):
+    (tmp_path / "b").mkdir()
+    other = shutil.copy(file, tmp_path / "b")
+    for flags, problem in (
+        (["--second", "b.csv"], "--second: of stories with labels, not of triples"),
+        (["--operations", "deletion"], "--operations, --fast, --exact and --similarity: of"),
+        ([other, "--out", str(tmp_path / "out")], "two files are named dev_track_a; rename one"),
+    ):
+        assert main(["evaluate", file, *map(str, flags)]) == 2
+        assert problem in " ".join(capsys.readouterr().err.split())
 
 
 def test_baselines_of_the_command_are_those_of_the_kind_of_data(file, tmp_path, capsys):
