@@ -166,8 +166,15 @@ def _card_of_encoder(
 ) -> str:
     """Return the card of an encoder that is written to `folder`: of its facts, which name the base
     of an adapter; without facts, the card in its folder `source`, or in the `_unchanged_source` of
-    an encoder in memory, if there is one, unless an adapter is merged."""
-    has_adapter = adapter_kind(encoder.model) is not None
+    an encoder in memory, if there is one. If an adapter is merged, it is used only if it is a card
+    of this package, which names the adapter."""
+    kind = adapter_kind(encoder.model)
+    has_adapter = kind is not None
+    if facts is None and has_adapter and merged and source and (source / CARD).is_file():
+        card = (source / CARD).read_text(encoding="utf-8")
+        named = f", with an adapter ({kind})"
+        if named in card:
+            return card.replace(named, f"{named} merged into it", 1)
     if facts is None and not (has_adapter and merged):
         origin = source or _unchanged_source(encoder, folder)
         if origin is not None and (origin / CARD).is_file():

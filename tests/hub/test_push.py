@@ -359,5 +359,10 @@ def test_trained_adapter_is_saved_and_pushed_as_a_plain_encoder(bert_folder, hub
     assert np.allclose(final, weights(NAME), atol=1e-6)
     checkpoint = tmp_path / "run" / "checkpoint-1"
     assert (checkpoint / "adapter_model.safetensors").is_file()
+    trainer.facts = {"training_data": "four rows (CC0)"}
+    trainer.save_encoder(tmp_path / "alone", merged=False)
+    push_encoder(tmp_path / "alone", NAME, update=True)
+    card = hub.files("models", NAME)["README.md"].decode()
+    assert "four rows (CC0)" in card and "with an adapter (LORA) merged into it" in card
     trained(str(checkpoint)).save_encoder(tmp_path / "resumed")
     assert np.allclose(weights(tmp_path / "resumed"), final, atol=1e-5)
