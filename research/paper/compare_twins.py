@@ -5,7 +5,7 @@
 Compares the runs of `twins_by_rows.py`: Spearman of summarization with the labels, and the same given
 the place of a sentence and its number of words. Writes `results/twins_by_rows.json`, which has for
 each run the ranks of the sentences of each story and no text, the table into docs/replication.md,
-and docs/twins_by_rows.svg. Without `--state`, it reads the results that are there.
+and docs/twins_by_rows.svg. Results of runs that are not in `--state` are kept.
 
 For each number of rows and epochs: the means over seeds, the difference, its 95 % interval, and the
 p-value of a paired permutation test over stories. Intervals are by a bootstrap over stories and,
@@ -24,7 +24,7 @@ from statistics import fmean, stdev
 import numpy as np
 from numpy.typing import NDArray
 from replication import holm, narrow, with_tables
-from twins_by_rows import EPOCHS, ROWS, SEEDS, TWINS, Run, all_runs
+from twins_by_rows import EPOCHS, RESULTS, ROWS, SEEDS, TWINS, Run, all_runs
 
 from narrative_twins.data import load_story_salience
 from narrative_twins.evaluation.metrics import partial_correlation, rank_products, spearman
@@ -39,7 +39,6 @@ from narrative_twins.plots.style import (
     save_figure,
 )
 
-RESULTS = Path(__file__).parent / "results" / "twins_by_rows.json"
 BEGIN, END = "<!-- twins by rows -->", "<!-- end of twins by rows -->"
 METRICS = {"plain": "Spearman", "partial": "given place and length"}
 LATER = "later is more salient"
@@ -324,13 +323,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder of research data")
     parser.add_argument("--docs", type=Path, help="folder of replication.md")
     options = parser.parse_args()
+    saved = json.loads(RESULTS.read_text(encoding="utf-8"))
     if options.state:
-        rows = {
+        saved |= {
             name: " ".join("".join(map(str, ranks)) for ranks in stories)
             for name, stories in collect(options.state).items()
         }
-        RESULTS.write_text(json.dumps(rows, indent=0) + "\n", encoding="utf-8")
-    saved = json.loads(RESULTS.read_text(encoding="utf-8"))
+        saved = {run.name: saved[run.name] for run in all_runs() if run.name in saved}
+        RESULTS.write_text(json.dumps(saved, indent=0) + "\n", encoding="utf-8")
     ranks = {
         name: [list(map(int, ranks)) for ranks in text.split()] for name, text in saved.items()
     }

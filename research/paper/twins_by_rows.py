@@ -5,8 +5,9 @@
 Trains an encoder with each kind of twins, with and without distractors, on 430, 860 and all rows of
 the package, for one and for three epochs, with five seeds: 120 runs with the settings of
 `configs/reproduce/stories.yaml`. First seeds come first. Each run is a file in STATE/runs with the
-scores of the labelled stories by summarization; a complete run is not repeated. `--only` chooses
-runs by their names, such as "*-none-*-seed43", so that several commands can share the work.
+scores of the labelled stories by summarization; a complete run is not repeated, nor, without
+`--again`, one whose ranks are in `results/twins_by_rows.json`. `--only` chooses runs by their names,
+such as "*-none-*-seed43", so that several commands can share the work.
 
 DATA is a folder with roc_val.json, stories with labels by people.
 """
@@ -35,6 +36,7 @@ from narrative_twins.training.trainer import (
 from narrative_twins.writing import atomic_write
 
 CONFIG = Path(__file__).parent / "configs" / "reproduce" / "stories.yaml"
+RESULTS = Path(__file__).parent / "results" / "twins_by_rows.json"
 SEEDS = (43, 127, 263, 347, 461)
 ROWS = (430, 860, 1721)
 EPOCHS = (1, 3)
@@ -91,7 +93,9 @@ def main() -> None:
     add("--base", required=True, help="folder or Hub id of the encoder to start from")
     add("--data", type=Path, default=Path("data"), help="folder of research data")
     add("--only", default="*", help="a pattern of names of runs (default: all)")
+    add("--again", action="store_true", help="repeat runs whose ranks are in the results")
     options = parser.parse_args()
+    ranked = set() if options.again else set(json.loads(RESULTS.read_text(encoding="utf-8")))
     stories = load_story_salience(str(options.data / "roc_val.json"), "train")
     # The first rows of the file are about one theme.
     rows = load_story_twins(split="train").shuffle(seed=0)
@@ -100,7 +104,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for number, run in enumerate(runs, 1):
         file = folder / f"{run.name}.json"
-        if file.exists():
+        if file.exists() or run.name in ranked:
             continue
         start = time.monotonic()
         scores = scored(train(run, options.base, rows), stories)

@@ -121,6 +121,9 @@ def test_runs_are_saved_and_not_repeated(tmp_path, monkeypatch, bert_folder):
     only = replace(all_runs()[0], rows=32)
     runs = [only, replace(only, twins="dropout")]
     monkeypatch.setattr(twins_by_rows, "all_runs", lambda: runs)
+    results = tmp_path / "results.json"
+    results.write_text("{}")
+    monkeypatch.setattr(twins_by_rows, "RESULTS", results)
     flags = ["--state", str(tmp_path), "--base", str(bert_folder), "--data", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["twins_by_rows.py", *flags, "--only", "narrative-*"])
     twins_by_rows.main()
@@ -141,7 +144,7 @@ def test_runs_are_saved_and_not_repeated(tmp_path, monkeypatch, bert_folder):
     monkeypatch.setattr(compare_twins, "all_runs", lambda: runs)
     monkeypatch.setattr(compare_twins, "ROWS", (32,))
     monkeypatch.setattr(compare_twins, "SETTINGS", settings)
-    monkeypatch.setattr(compare_twins, "RESULTS", tmp_path / "results.json")
+    monkeypatch.setattr(compare_twins, "RESULTS", results)
     page = f"Text.\n{compare_twins.BEGIN}\n{compare_twins.END}\nMore.\n"
     (tmp_path / "replication.md").write_text(page)
     flags = ["--state", str(tmp_path), "--data", str(tmp_path), "--docs", str(tmp_path)]
@@ -152,7 +155,17 @@ def test_runs_are_saved_and_not_repeated(tmp_path, monkeypatch, bert_folder):
     expected = np.mean([spearman(*pair) for pair in zip(scores, counts, strict=True)])
     assert f"| with | 32 | 1 | 1 | {expected:.3f} |" in text
     assert (tmp_path / "twins_by_rows.svg").stat().st_size > 0
-    assert "ship" not in (tmp_path / "results.json").read_text()
+    assert "ship" not in results.read_text()
+    # Where only the results are left, runs are not repeated, and the page is the same.
+    for file in (tmp_path / "runs").iterdir():
+        file.unlink()
+    monkeypatch.setattr(
+        sys, "argv", ["twins_by_rows.py", *flags[:2], "--base", "none", *flags[2:4]]
+    )
+    twins_by_rows.main()
+    monkeypatch.setattr(sys, "argv", ["compare_twins.py", *flags])
+    compare_twins.main()
+    assert (tmp_path / "replication.md").read_text() == text
 
 
 def test_the_page_has_the_table_of_the_results():
