@@ -103,8 +103,10 @@ def misplaced(page: Any) -> list[str]:
 
 
 def contrasts(page: Any) -> list[tuple[str, float]]:
-    """Every visible text with its WCAG 2 contrast to its background, lowest first."""
-    return list(map(tuple, page.evaluate(f"() => {{ {_TEXTS} {_CONTRASTS} return contrasts(); }}")))
+    """Every visible text with its WCAG 2 contrast to its background, lowest first. Transitions, such
+    as that of a button that is enabled, are brought to their end before."""
+    code = f"() => {{ {_TEXTS} {_AT_REST} {_CONTRASTS} return contrasts(); }}"
+    return list(map(tuple, page.evaluate(code)))
 
 
 _TEXTS = """
@@ -128,6 +130,10 @@ function texts() {
   }
   return found;
 }
+"""
+
+_AT_REST = """
+for (const each of document.getAnimations()) if (each instanceof CSSTransition) each.finish();
 """
 
 _MISPLACED = """
