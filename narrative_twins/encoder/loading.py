@@ -116,13 +116,13 @@ def _check_name(name: str | Path | None) -> None:
     text = str(name)
     if name is None or text in PACKAGED or os.path.exists(text):
         return
-    known = f"he encoders of the package are {', '.join(map(repr, PACKAGED))}"
-    known += ", and others are folders or Hub ids"
+    names = ", ".join(map(repr, PACKAGED))
+    known = f"encoders of the package are {names}, and others are folders or Hub ids"
     if not text.strip():
-        raise OSError(f"the name of the encoder is empty; t{known}")
+        raise OSError(f"the name of the encoder is empty; {known}")
     similar = get_close_matches(text.strip(" /").lower(), PACKAGED, 1, cutoff=0.75)
     if similar and "/" not in text.strip("/"):
-        raise OSError(f"there is no encoder {text!r}; do you mean {similar[0]!r}? T{known}")
+        raise OSError(f"there is no encoder {text!r}; do you mean {similar[0]!r}? ({known})")
 
 
 def _is_offline(options: Mapping[str, Any]) -> bool:
