@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import sys
@@ -68,11 +69,13 @@ class ScriptArguments:
     smoke: bool = setting(False, "Test run: a few steps on a few rows.")
 
     def __post_init__(self) -> None:
-        """Read `lora`, which a flag has as text in YAML. Raises ValueError if it is no mapping."""
+        """Read `lora`, which a flag has as text in YAML. Raises ValueError if it is no mapping, or
+        has unknown settings."""
         if isinstance(self.lora, str):
             self.lora = yaml.safe_load(self.lora)
         if not isinstance(self.lora, dict | None):
             raise ValueError(f"lora: {self.lora!r} is no mapping, such as {{rank: 16}}")
+        _ = self.adapter
 
     @property
     def adapter(self) -> Any:
@@ -129,10 +132,14 @@ def parse_arguments(
     )
     parser.set_defaults(**defaults)
     flags = parser.parse_args(argv)
-    settings = {} if flags.config is None else _read_config(Path(flags.config))
-    unknown = sorted(settings.keys() - {action.dest for action in parser._actions})
-    if unknown:
-        parser.error(f"{flags.config}: unknown setting {unknown[0]!r} (--help lists all)")
+    settings = {}
+    if flags.config is not None:
+        try:
+            settings = _read_config(Path(flags.config))
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            parser.error(f"--config {flags.config}: {error}")
+        if problem := _setting_problem(parser, settings):
+            parser.error(f"{flags.config}: {problem}")
     if flags.smoke or settings.get("smoke"):
         settings |= {**SMOKE, **smoke}
     # Make settings defaults, so that flags override them, and they are parsed like flags.
@@ -143,7 +150,11 @@ def parse_arguments(
         argv += ["--use_cpu", "true"]
     if flags.output_dir is not None:
         argv += ["--output_dir", flags.output_dir.replace("{seed}", str(flags.seed))]
-    script_arguments, arguments = parser.parse_args_into_dataclasses(argv, look_for_args_file=False)
+    try:
+        parsed = parser.parse_args_into_dataclasses(argv, look_for_args_file=False)
+    except ValueError as error:  # of a value that the training arguments check themselves
+        parser.error(str(error))
+    script_arguments, arguments = parsed
     if script_arguments.resume and arguments.resume_from_checkpoint is None:
         arguments.resume_from_checkpoint = last_complete_checkpoint(Path(arguments.output_dir))
     # A config that validates before the first step may be run without validation.
@@ -151,6 +162,27 @@ def parse_arguments(
     if problem := _divide_batches(arguments):
         parser.error(problem)
     return arguments, script_arguments
+
+
+def _setting_problem(parser: HfArgumentParser, settings: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the settings of a file, else None."""
+    actions = {action.dest: action for action in parser._actions}
+    as_flags = []
+    for name, value in settings.items():
+        if name not in actions:
+            return f"unknown setting {name!r} (--help lists all)"
+        if isinstance(value, list) and actions[name].nargs is None:
+            return f"{name} takes one value, not the list {value}"
+        if isinstance(value, (str, int, float)):
+            as_flags.append(f"--{name}={value}")
+    parser.exit_on_error = False
+    try:
+        parser.parse_args(as_flags)
+    except argparse.ArgumentError as error:
+        return str(error)
+    finally:
+        parser.exit_on_error = True
+    return None
 
 
 def _divide_batches(arguments: Any) -> str | None:
@@ -178,7 +210,9 @@ def _divide_batches(arguments: Any) -> str | None:
 def _read_config(path: Path) -> dict[str, Any]:
     """Return the settings of a YAML file and, for settings that it lacks, of its `base` file."""
     with path.open(encoding="utf-8") as file:
-        settings: dict[str, Any] = yaml.safe_load(file) or {}
+        settings = yaml.safe_load(file) or {}
+    if not isinstance(settings, dict):
+        raise ValueError(f"{path} has no settings (a line each, such as `learning_rate: 5e-5`)")
     # YAML reads `no` as False.
     settings |= {key: "no" for key in settings if key.endswith("_strategy") and not settings[key]}
     base = settings.pop("base", None)

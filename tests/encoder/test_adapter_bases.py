@@ -97,7 +97,7 @@ def test_misspelt_names_of_encoders_are_told_the_names(name):
 
 
 def test_an_empty_name_of_an_encoder_is_an_error():
-    with pytest.raises(OSError, match="name of the encoder is empty; the encoders"):
+    with pytest.raises(OSError, match="name of the encoder is empty; encoders"):
         StoryEncoder.from_pretrained("")
 
 

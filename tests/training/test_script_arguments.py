@@ -40,13 +40,29 @@ def test_precedence_is_flags_smoke_file_base_defaults(config):
 def test_errors_name_the_setting(config, capsys):
     for text, message in (
         ("lerning_rate: 3e-5", "run.yaml: unknown setting 'lerning_rate'"),
-        ("learning_rate: high", "invalid float value: 'high'"),
+        (
+            "learning_rate: high",
+            "run.yaml: argument --learning_rate/--learning-rate: invalid float",
+        ),
+        ("max_steps: 1.5", "run.yaml: argument --max_steps/--max-steps: invalid int value: '1.5'"),
+        ("eval_strategy: often", "invalid choice: 'often' (choose from"),
+        ("max_steps: [1]", "run.yaml: max_steps takes one value, not the list [1]"),
+        ("lora: {rnak: 3}", "lora has no setting 'rnak', but rank,"),
+        ("only words", "run.yaml has no settings"),
+        ("base: nowhere.yaml", "run.yaml: [Errno 2] No such file or directory: "),
     ):
         config.write_text(text)
         with pytest.raises(SystemExit):
             parsed("--config", config)
         printed = capsys.readouterr().err
         assert message in printed and len(printed.splitlines()) <= 3, "without a list of all flags"
+
+
+def test_a_config_that_is_no_yaml_is_an_error_with_its_line(config, capsys):
+    config.write_text("seed: [1\nmax_steps: 2")
+    with pytest.raises(SystemExit):
+        parsed("--config", config)
+    assert 'run.yaml", line 2' in capsys.readouterr().err
 
 
 def test_resuming_and_validation_follow_from_other_settings(tmp_path):
