@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
+from textwrap import fill
 
 import numpy as np
 from numpy.typing import NDArray
@@ -338,7 +339,8 @@ def main() -> None:
     comparison = Comparison(Agreement(stories, ranks), ranks)
     tables = [narrow(table(comparison, metric)) for metric in METRICS]
     lines = [*trend_lines(comparison), *lines_across(comparison), *power_lines(comparison)]
-    text = "\n\n".join([*tables, "\n".join(lines)])
+    wrapped = [fill(line, 120, subsequent_indent="  ", break_on_hyphens=False) for line in lines]
+    text = "\n\n".join([*tables, "\n".join(wrapped)])
     print(text)
     if options.docs:
         guide = options.docs / "replication.md"
