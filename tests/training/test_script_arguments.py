@@ -45,7 +45,10 @@ def test_errors_name_the_setting(config, capsys):
             "run.yaml: argument --learning_rate/--learning-rate: invalid float",
         ),
         ("max_steps: 1.5", "run.yaml: argument --max_steps/--max-steps: invalid int value: '1.5'"),
-        ("eval_strategy: often", "invalid choice: 'often' (choose from"),
+        (
+            "eval_strategy: often",
+            "run.yaml: argument --eval_strategy/--eval-strategy: invalid choice",
+        ),
         ("max_steps: [1]", "run.yaml: max_steps takes one value, not the list [1]"),
         ("lora: {rnak: 3}", "lora has no setting 'rnak', but rank,"),
         ("only words", "run.yaml has no settings"),
